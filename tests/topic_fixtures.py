@@ -13,7 +13,7 @@ import pytest
 from kafka import OffsetSpec, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.config.servers import KafkaSettings, TopicNames
+from monitor.config.kafka_and_redis import KafkaSettings, TopicNames
 from monitor.contracts.instants import DAY, HOUR
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.config.charges import compute_max_lead
 from monitor.config.monitors import AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
 from monitor.config.registry import Location
 from monitor.config.whole_config import Config
+from monitor.config.worst_case import compute_max_lead
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, OverTime, Parameters, Registry
 from monitor.contracts.schedule import Schedule

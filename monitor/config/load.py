@@ -12,9 +12,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from monitor.config.describe_problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
 from monitor.config.environment import SECRETS, Overrides, override
+from monitor.config.kafka_and_redis import find_url_password
 from monitor.config.monitors import KINDS, AnyMonitor
 from monitor.config.rules_between_keys import Sections, find_broken_rules
-from monitor.config.servers import find_url_password
 from monitor.config.whole_config import Config
 from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem

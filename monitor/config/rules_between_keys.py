@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from monitor.config.kafka_and_redis import (
+    SASL_MECHANISMS,
+    AuditorSettings,
+    KafkaSettings,
+    RedisSettings,
+    find_url_password,
+)
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
-from monitor.config.servers import SASL_MECHANISMS, AuditorSettings, KafkaSettings, RedisSettings, find_url_password
 from monitor.config.single_values import MAX_SHARDS
 from monitor.contracts.instants import DAY, SECOND, format_duration, format_instant, to_datetime
 from monitor.errors import Problem

@@ -10,9 +10,9 @@ from typing import Final
 from pydantic import SecretStr
 
 from monitor.config.environment import PREFIX
+from monitor.config.kafka_and_redis import KafkaSettings, RedisSettings, find_url_password
 from monitor.config.key_form import CREATE_KEY, CREATE_SIGNING_KEY, KEY_FORM, is_key
 from monitor.config.sections import SigningSettings, VisitsSettings
-from monitor.config.servers import KafkaSettings, RedisSettings, find_url_password
 from monitor.contracts.signed_notes import Signer, read_signing_key
 from monitor.errors import ConfigError, Problem
 

@@ -1,7 +1,7 @@
 """The sections of the configuration about the service itself, its clock, locations, visits, privacy and page.
 
 Durations and instants are `int` microseconds, ε is an exact `Fraction`, and paths are absolute or relative to the
-working directory. For the sections about servers see `servers.py`, for monitors `monitors.py`.
+working directory. For the sections about servers see `kafka_and_redis.py`, for monitors `monitors.py`.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from monitor.config.charges import compute_charges, find_overspending
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
 from monitor.config.registry import Location, find_unknown_locations, load_registry
 from monitor.config.whole_config import Config
+from monitor.config.worst_case import compute_charges, find_overspending
 from monitor.contracts.parameters import OverTime, Parameters
 from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,

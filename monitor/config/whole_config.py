@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
 from monitor.config.monitors import Monitor
 from monitor.config.rules_between_keys import Sections, find_broken_rules
 from monitor.config.sections import (
@@ -17,7 +18,6 @@ from monitor.config.sections import (
     SigningSettings,
     VisitsSettings,
 )
-from monitor.config.servers import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
 from monitor.config.single_values import Section
 
 

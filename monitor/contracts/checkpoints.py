@@ -17,7 +17,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from pydantic import Field
 
-from monitor.contracts.alerts import (
+from monitor.contracts.merkle import Tree, hash_leaf
+from monitor.contracts.output_records import (
     LEDGER,
     OWNER,
     TYPE_PREFIX,
@@ -29,7 +30,6 @@ from monitor.contracts.alerts import (
     format_time,
     make_record,
 )
-from monitor.contracts.merkle import Tree, hash_leaf
 from monitor.contracts.signed_notes import Signer, Verifier
 
 CHECKPOINT: Final = f"{TYPE_PREFIX}checkpoint"

@@ -7,7 +7,7 @@ from typing import Literal, Unpack
 
 from pydantic import Field
 
-from monitor.contracts.alerts import (
+from monitor.contracts.output_records import (
     DWELL,
     Contract,
     DesignatedTime,

@@ -6,12 +6,17 @@ import json
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
 from monitor.contracts.checkpoints import hash_answer, make_checkpoint_record, name_log
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.instants import HOUR, parse_instant
 from monitor.contracts.merkle import Tree
+from monitor.contracts.output_records import (
+    OutputRecord,
+    make_at_times_record,
+    make_hot_spots_record,
+    make_over_time_record,
+)
 from monitor.contracts.owner_record import make_ledger_record, make_owner_record
 from monitor.contracts.signed_notes import Signer
 from monitor.contracts.slot_grid import SlotGrid

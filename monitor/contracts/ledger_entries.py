@@ -11,9 +11,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, LEDGER, OVER_TIME, OWNER
-from monitor.contracts.charges import Charges
+from monitor.contracts.charges_record import Charges
 from monitor.contracts.instants import parse_instant
+from monitor.contracts.output_records import AT_TIMES, DWELL, HOT_SPOTS, LEDGER, OVER_TIME, OWNER
 from monitor.contracts.owner_record import LEDGER_VERSION
 from monitor.errors import EpsilonError, LedgerError, TimeError
 from monitor.privacy.epsilon import parse_recorded

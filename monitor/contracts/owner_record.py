@@ -7,8 +7,18 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from monitor.contracts.alerts import LEDGER, OWNER, Contract, Name, OutputRecord, Time, encode, format_time, make_record
-from monitor.contracts.charges import Charges, ChargesRecord
+from monitor.contracts.charges_record import Charges, ChargesRecord
+from monitor.contracts.output_records import (
+    LEDGER,
+    OWNER,
+    Contract,
+    Name,
+    OutputRecord,
+    Time,
+    encode,
+    format_time,
+    make_record,
+)
 from monitor.contracts.visits import remove_default
 
 LEDGER_VERSION: Final = 1

@@ -8,7 +8,11 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from monitor.contracts.alerts import (
+from monitor.contracts.checkpoints import CHECKPOINT, CheckpointRecord
+from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.examples import make_examples
+from monitor.contracts.output_records import (
     AT_TIMES,
     DWELL,
     HOT_SPOTS,
@@ -20,10 +24,6 @@ from monitor.contracts.alerts import (
     HotSpotsSnapshot,
     OverTimeAlert,
 )
-from monitor.contracts.checkpoints import CHECKPOINT, CheckpointRecord
-from monitor.contracts.dead_letters import DeadLetterHeaders
-from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.examples import make_examples
 from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
 from monitor.contracts.visits import Visit, VisitBatch
 

@@ -43,7 +43,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
 from monitor import __version__
-from monitor.config.servers import OtelSettings
+from monitor.config.kafka_and_redis import OtelSettings
 from monitor.contracts.instants import SECOND
 from monitor.observe.logs import log_fields
 from monitor.observe.metrics import Metrics

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import DesignatedTime, OutputRecord, make_at_times_record, make_hot_spots_record
 from monitor.contracts.dwell import make_dwell_record
+from monitor.contracts.output_records import DesignatedTime, OutputRecord, make_at_times_record, make_hot_spots_record
 from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
 from monitor.contracts.unknown_causes import FACTS_MISSING, LEDGER_LOST
 from monitor.privacy import at_least, at_times, dwell, hot_spots

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import OutputRecord, OverTimeWriter
+from monitor.contracts.output_records import OutputRecord, OverTimeWriter
 from monitor.contracts.parameters import OverTime, Parameters
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise

@@ -13,8 +13,8 @@ from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.ledger_entries import read_record
+from monitor.contracts.output_records import OutputRecord
 from monitor.errors import InputChangedError, LedgerError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.log_ends import Leader, read_log_ends

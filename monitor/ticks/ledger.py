@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
-from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.errors import FencedError, LedgerChangedError, MonitorError, UnreachableError
 from monitor.kafka.connections import KafkaConnections

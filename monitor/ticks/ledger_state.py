@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
-from monitor.contracts.alerts import OutputRecord
-from monitor.contracts.charges import Charges
+from monitor.contracts.charges_record import Charges
 from monitor.contracts.instants import format_instant, parse_instant
 from monitor.contracts.ledger_entries import (
     AtTimesEntry,
@@ -19,6 +18,7 @@ from monitor.contracts.ledger_entries import (
     StartEntry,
     read_record,
 )
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark

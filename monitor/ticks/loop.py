@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import SECOND, format_instant
+from monitor.contracts.output_records import OutputRecord
 from monitor.errors import MonitorError, UnreachableError
 from monitor.observe.logs import log_unexpected
 from monitor.ticks.context import ReleaseContext

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import Clock
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import Parameters, Total, find_shard
 from monitor.contracts.signed_notes import Signer

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import SECOND, format_instant
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.unknown_causes import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
 from monitor.errors import FencedError, UnreachableError

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.contracts.charges import Charges
+from monitor.contracts.charges_record import Charges
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections

@@ -18,12 +18,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
+from monitor.contracts.charges_record import Charges, PlaceCharges, TimeCharges
 from monitor.contracts.instants import DAY, format_duration, format_instant
 from monitor.contracts.parameters import AtLeast, AtTimes, Charged, Dwell, HotSpots, OverTime, Parameters, find_shard
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.privacy.periods import Bound, PaidAnswer, Place, compute_most_paid
+from monitor.privacy.most_paid import Bound, PaidAnswer, Place, compute_most_paid
 from monitor.ticks.ledger_state import Spent, find_later
 
 MAX_CHARGES_BYTES: Final = 64 * 1024

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.checkpoints import (
     CHECKPOINT,
     Checkpoint,
@@ -20,6 +19,7 @@ from monitor.contracts.checkpoints import (
     read_checkpoint,
 )
 from monitor.contracts.merkle import Tree
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.signed_notes import Signer
 
 log = logging.getLogger(__name__)

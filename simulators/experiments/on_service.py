@@ -21,9 +21,9 @@ import numpy as np
 from rich.console import Console
 
 from monitor.config import load_valid_config
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, read_record
+from monitor.contracts.output_records import OutputRecord
 from monitor.errors import FailedError
 from monitor.service.wiring import Settings
 from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER

@@ -15,9 +15,9 @@ from typing import Final
 from rich.console import Console
 
 from monitor.config import load_valid_config
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, format_duration, format_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, read_record
+from monitor.contracts.output_records import OutputRecord
 from monitor.errors import FailedError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.service.wiring import Settings

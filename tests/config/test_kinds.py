@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from monitor.config import AtTimesMonitor, DwellMonitor, Location
-from monitor.config.charges import charge_monitor, compute_max_lead, count_most_designated_times
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.monitors import HotSpotsMonitor
+from monitor.config.worst_case import charge_monitor, compute_max_lead, count_most_designated_times
 from monitor.contracts.instants import DAY
 from monitor.errors import ConfigError
 from monitor.privacy.dwell import DwellRule

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 from monitor.config import Location
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
 from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
+from monitor.contracts.output_records import (
+    OutputRecord,
+    make_at_times_record,
+    make_hot_spots_record,
+    make_over_time_record,
+)
 from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.errors import ConfigError
 from monitor.privacy.over_time import Mark, OverTimeAnswer

@@ -13,8 +13,8 @@ import pytest
 from cloudevents.core.bindings.kafka import KafkaMessage, from_binary_event
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.examples import make_examples
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.schemas import build_asyncapi
 
 PARSER: Final = Path(__file__).with_name("asyncapi")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deploy.dist.sbom import EXTRAS
-from monitor.config.servers import AuditorSettings, MetricsSettings
+from monitor.config.kafka_and_redis import AuditorSettings, MetricsSettings
 
 
 def _read_pins(path: Path) -> dict[str, set[str]]:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.cli import main
-from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
+from monitor.contracts.output_records import AtTimesSnapshot, OverTimeAlert
 from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
 from monitor.tools.page.static_files import read_openapi

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
-from monitor.config.servers import SASL_MECHANISMS, KafkaSettings
+from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
 from tests.docs.conftest import ROOT
 
 PAGE: Final = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")

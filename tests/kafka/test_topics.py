@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from monitor.config.servers import KafkaSettings
-from monitor.contracts.alerts import make_at_times_record, make_hot_spots_record
+from monitor.config.kafka_and_redis import KafkaSettings
 from monitor.contracts.instants import DAY, HOUR, MILLISECOND
+from monitor.contracts.output_records import make_at_times_record, make_hot_spots_record
 from monitor.contracts.parameters import HotSpots, Parameters, Registry
 from monitor.contracts.schedule import Schedule
 from monitor.errors import TopicError

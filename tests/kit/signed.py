@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.contracts.alerts import OVER_TIME, OutputRecord, make_record
 from monitor.contracts.instants import HOUR
+from monitor.contracts.output_records import OVER_TIME, OutputRecord, make_record
 from monitor.contracts.signed_notes import Signer
 from monitor.ticks.signed_log import SignedLog
 from monitor.tools.client.subscriber import Published

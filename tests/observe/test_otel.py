@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.config.servers import OtelSettings
+from monitor.config.kafka_and_redis import OtelSettings
 from monitor.errors import UsageError
 from monitor.observe.metrics import Metrics
 from monitor.observe.otel import OtelExport

@@ -24,8 +24,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import Mark, OverTimeRule

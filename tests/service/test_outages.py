@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
+from monitor.contracts.output_records import OutputRecord
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.failpoints import arm, disarm

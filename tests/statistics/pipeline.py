@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.ingest.accept import accept

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import TYPE_PREFIX
 from monitor.contracts.clock import Clock, SteppedClock, SystemClock
 from monitor.contracts.instants import HOUR, SECOND, parse_instant
+from monitor.contracts.output_records import TYPE_PREFIX
 from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule

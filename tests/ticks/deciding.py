@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.output_records import OutputRecord
 from monitor.privacy.over_time import Mark
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider, Decision

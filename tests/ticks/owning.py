@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from monitor.contracts.alerts import LEDGER, OWNER, OutputRecord
 from monitor.contracts.clock import Clock, SteppedClock
+from monitor.contracts.output_records import LEDGER, OWNER, OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.signed_notes import Signer
 from monitor.kafka.connections import KafkaConnections

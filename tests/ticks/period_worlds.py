@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import AtTimes, OverTime, Parameters, find_shard
 from monitor.contracts.schedule import Schedule

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import AtTimesSnapshot
 from monitor.contracts.instants import parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, read_record
+from monitor.contracts.output_records import AtTimesSnapshot
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import HotSpotsSnapshot
+from monitor.contracts.output_records import HotSpotsSnapshot
 from monitor.contracts.parameters import HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy

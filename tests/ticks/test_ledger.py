@@ -11,7 +11,7 @@ import pytest
 from kafka import OffsetSpec, TopicPartition
 from kafka.errors import ProducerFencedError
 
-from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.record_sizes import LARGEST_SNAPSHOT
 from monitor.errors import FencedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from monitor.config.servers import KafkaSettings
-from monitor.contracts.alerts import OutputRecord
-from monitor.contracts.charges import Charges
+from monitor.config.kafka_and_redis import KafkaSettings
+from monitor.contracts.charges_record import Charges
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import OverTime, Parameters, Registry, find_shard
 from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
 from monitor.kafka.connections import KafkaConnections

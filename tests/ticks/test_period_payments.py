@@ -12,7 +12,7 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from monitor.contracts.charges import Charges
+from monitor.contracts.charges_record import Charges
 from monitor.contracts.instants import HOUR
 from monitor.contracts.parameters import OverTime, Parameters, Registry
 from monitor.contracts.schedule import Schedule

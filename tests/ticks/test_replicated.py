@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import HOUR, MILLISECOND, SECOND
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections

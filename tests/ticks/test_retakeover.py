@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections

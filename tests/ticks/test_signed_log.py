@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.checkpoints import CHECKPOINT, Checkpoint, name_log, read_checkpoint
+from monitor.contracts.output_records import OutputRecord
 from monitor.ticks.signed_log import SignedLog
 from monitor.tools.client.subscriber import Published
 from monitor.tools.client.verification import Verification

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, HOUR, MILLISECOND
+from monitor.contracts.output_records import OutputRecord
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import OWNER, TYPE_PREFIX, OutputRecord
-from monitor.contracts.charges import Charges
+from monitor.contracts.charges_record import Charges
 from monitor.contracts.instants import HOUR, MINUTE
+from monitor.contracts.output_records import OWNER, TYPE_PREFIX, OutputRecord
 from monitor.contracts.owner_record import make_ledger_record, make_owner_record
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.slot_grid import SlotGrid

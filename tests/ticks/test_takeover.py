@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, LedgerError, PeriodError
 from monitor.kafka.connections import KafkaConnections

@@ -10,8 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError

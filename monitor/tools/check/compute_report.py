@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from monitor.config.charges import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
 from monitor.config.monitors import (
     AnyMonitor,
     AtTimesMonitor,
@@ -24,6 +23,7 @@ from monitor.config.publishers import Publisher
 from monitor.config.registry import Location
 from monitor.config.valid_config import ValidConfig, validate_config
 from monitor.config.whole_config import Config
+from monitor.config.worst_case import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
 from monitor.contracts.instants import SECOND
 from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates, find_threshold
 from monitor.privacy.payments import Charge

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from monitor.config.charges import compute_max_lead
+from monitor.config.kafka_and_redis import find_url_password
 from monitor.config.monitors import OverTimeMonitor
 from monitor.config.registry import Location
-from monitor.config.servers import find_url_password
 from monitor.config.whole_config import Config
+from monitor.config.worst_case import compute_max_lead
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import find_threshold
 from monitor.tools.check.counted import Counted

@@ -11,8 +11,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final, Literal
 
-from monitor.contracts.alerts import AtTimesSnapshot, NoisyCountAlert, PausedAlert
 from monitor.contracts.instants import DAY, parse_instant, to_datetime, to_instant
+from monitor.contracts.output_records import AtTimesSnapshot, NoisyCountAlert, PausedAlert
 from monitor.tools.client.designated_time import Shards, Snapshots, calls_others_safe, find_upper_bound
 from monitor.tools.client.subscriber_view import Alert, AlertSubject, SubscriberView
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
 from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
+from monitor.contracts.output_records import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.tools.client.current_answers import Answer
 from monitor.tools.client.designated_time import AtTime

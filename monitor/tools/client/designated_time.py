@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from monitor.contracts.alerts import AtTimesSnapshot
+from monitor.contracts.output_records import AtTimesSnapshot
 from monitor.contracts.parameters import Registry, find_shard
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from monitor.config import ValidConfig, load_registry, load_valid_config
-from monitor.contracts.alerts import DWELL, HOT_SPOTS
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
+from monitor.contracts.output_records import DWELL, HOT_SPOTS
 from monitor.contracts.parameters import Registry
 from monitor.contracts.signed_notes import Verifier, read_public_key
 from monitor.errors import TimeError, UsageError

@@ -13,7 +13,9 @@ from typing import Final
 
 from pydantic import Field, ValidationError
 
-from monitor.contracts.alerts import (
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.instants import DAY, parse_instant
+from monitor.contracts.output_records import (
     AT_TIMES,
     DWELL,
     HOT_SPOTS,
@@ -30,8 +32,6 @@ from monitor.contracts.alerts import (
     Time,
     UnknownAlert,
 )
-from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.instants import DAY, parse_instant
 from monitor.contracts.parameters import Registry
 from monitor.errors import TimeError
 from monitor.tools.client.designated_time import AtTime, Snapshots

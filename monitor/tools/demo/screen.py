@@ -12,8 +12,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.contracts.instants import parse_instant, to_datetime
+from monitor.contracts.output_records import NoisyCountAlert, PausedAlert
 from monitor.tools.client.describe_records import length, moment
 from monitor.tools.client.designated_time import AtTime, AtTimeStatus
 from monitor.tools.client.subscriber_view import Alert

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, parse_instant
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.tools.client.describe_records import News, Words, moment

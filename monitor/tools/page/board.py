@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME
 from monitor.contracts.instants import DAY
+from monitor.contracts.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME
 from monitor.tools.page.entries import Entry
 
 _EVENT_RECORDS: Final = 256

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from pydantic import ValidationError
 
-from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, AtTimesSnapshot, HotSpotsSnapshot
 from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.instants import format_instant, parse_instant
+from monitor.contracts.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, AtTimesSnapshot, HotSpotsSnapshot
 from monitor.errors import TimeError
 from monitor.tools.client.subscriber_view import AlertSubject, SnapshotSubject
 

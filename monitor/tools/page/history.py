@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from monitor.contracts.alerts import NoisyCountAlert, OverTimeAlert, PausedAlert
 from monitor.contracts.instants import format_instant
+from monitor.contracts.output_records import NoisyCountAlert, OverTimeAlert, PausedAlert
 from monitor.contracts.parameters import Parameters, Registry, find_shard
 from monitor.tools.client.designated_time import find_upper_bound
 from monitor.tools.page.board import Board

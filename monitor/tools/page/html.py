@@ -16,9 +16,9 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from monitor.config import Config
-from monitor.config.charges import compute_charges
 from monitor.config.publishers import Publisher, add_charges
 from monitor.config.sections import LANGUAGES, Language
+from monitor.config.worst_case import compute_charges
 from monitor.contracts.instants import SECOND
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import compute_belief

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from monitor.config import AtTimesMonitor
-from monitor.config.charges import count_most_designated_times
+from monitor.config.worst_case import count_most_designated_times
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 
 

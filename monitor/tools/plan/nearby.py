@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
-from monitor.config.charges import compute_charges, compute_max_lead
+from monitor.config.worst_case import compute_charges, compute_max_lead
 from monitor.contracts.instants import SECOND, format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.plan.designs import Design, design_at_times, design_over_time

@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 
 from kafka import OffsetSpec, TopicPartition
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.kafka.connections import KafkaConnections

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pydantic import SecretStr
 
 from monitor.config import Config, ValidConfig
-from monitor.config.servers import KafkaSettings, RedisSettings
+from monitor.config.kafka_and_redis import KafkaSettings, RedisSettings
 from monitor.service.wiring import Settings, prepare_settings
 from monitor.tools.servers.start_servers import start_servers
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, read_record
+from monitor.contracts.output_records import OutputRecord
 from monitor.errors import UsageError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import read_partition

@@ -17,7 +17,7 @@ import yaml
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.config.servers import MetricsSettings
+from monitor.config.kafka_and_redis import MetricsSettings
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import METRICS
 from monitor.observe.metrics import Metrics

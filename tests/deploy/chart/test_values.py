@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from monitor import __version__
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.config.servers import find_url_password
+from monitor.config.kafka_and_redis import find_url_password
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
 pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays

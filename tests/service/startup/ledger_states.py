@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from monitor.contracts.alerts import make_at_times_record, make_hot_spots_record
+from monitor.contracts.output_records import make_at_times_record, make_hot_spots_record
 from monitor.contracts.parameters import Parameters
 from monitor.privacy.over_time import Mark
 from monitor.ticks.ledger_state import LedgerState

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from monitor.contracts.alerts import AtTimesSnapshot, HotSpotsSnapshot, OverTimeAlert
 from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.output_records import AtTimesSnapshot, HotSpotsSnapshot, OverTimeAlert
 from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
 
 STRANGE: Final = "planted-person-7"

@@ -22,7 +22,7 @@ from kafka import TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.cli import main
-from monitor.config.servers import AuditorSettings, KafkaSettings
+from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings
 from monitor.tools.auditor.audit_topics import FollowOptions, follow_topics
 from monitor.tools.auditor.metrics import AUDITOR_METRICS, STATES
 from monitor.tools.servers.ports import ReservedPort

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
-from monitor.config.charges import compute_charges, count_most_designated_times, count_period_slots
 from monitor.config.publishers import Publisher
+from monitor.config.worst_case import compute_charges, count_most_designated_times, count_period_slots
 from monitor.contracts.instants import DAY, HOUR, YEAR, to_instant
 from monitor.contracts.schedule import Schedule
 from monitor.errors import EXIT_USAGE, ConfigError

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     find_max_answers_per_record,

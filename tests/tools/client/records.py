@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.output_records import (
+    OutputRecord,
+    make_at_times_record,
+    make_hot_spots_record,
+    make_over_time_record,
+)
 from monitor.contracts.parameters import Registry
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.privacy.over_time import Mark, OverTimeRule, step

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
+from monitor.contracts.output_records import OutputRecord
 from monitor.errors import UsageError
 from monitor.service.wiring import Settings
 from monitor.tools.client.exporter import (

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR, MINUTE, to_datetime
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import find_shard
 from monitor.contracts.signed_notes import Verifier
 from monitor.contracts.slot_grid import SlotGrid

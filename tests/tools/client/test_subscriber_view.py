@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import Registry
 from monitor.tools.client.subscriber_view import AlertChange, Change, HotSpotsChange, SnapshotChange, SubscriberView

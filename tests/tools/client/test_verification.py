@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.signed_notes import create_signing_key, read_public_key, read_signing_key
 from monitor.tools.client.subscriber import Published
 from monitor.tools.client.verification import Verification

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from rich.console import Console
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, HOUR, MINUTE
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Registry
 from monitor.privacy.paired import PairedTotals
 from monitor.tools.client.describe_records import News, Words, chance, length, moment

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.contracts.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.privacy.over_time import Mark, step

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, HOUR
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.observe.metrics import Metrics
 from monitor.tools.demo.screen import Screen

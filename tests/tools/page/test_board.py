@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.contracts.alerts import OVER_TIME
+from monitor.contracts.output_records import OVER_TIME
 from monitor.tools.page.board import Board
 from monitor.tools.page.entries import Entry
 from monitor.tools.page.feed import format_position, parse_position

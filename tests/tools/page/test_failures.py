@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from monitor.contracts.alerts import AT_TIMES, OVER_TIME
 from monitor.contracts.instants import MILLISECOND
+from monitor.contracts.output_records import AT_TIMES, OVER_TIME
 from monitor.errors import FailedError
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page import reader

@@ -6,8 +6,8 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY
+from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Registry, find_shard
 from monitor.tools.page.board import Board
 from monitor.tools.page.entries import read_entries

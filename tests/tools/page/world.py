@@ -11,9 +11,9 @@ from typing import Any
 
 from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
-from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MILLISECOND
+from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.over_time import Mark, step
 from monitor.ticks.signed_log import SignedLog

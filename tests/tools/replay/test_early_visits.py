@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.contracts.alerts import LEDGER, OWNER, OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.contracts.output_records import LEDGER, OWNER, OutputRecord
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.service.wiring import Settings
 from monitor.ticks.ledger import read_partition

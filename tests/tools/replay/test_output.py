@@ -8,8 +8,8 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
-from monitor.contracts.alerts import OutputRecord, make_over_time_record
 from monitor.contracts.instants import HOUR
+from monitor.contracts.output_records import OutputRecord, make_over_time_record
 from monitor.contracts.owner_record import make_owner_record
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule

@@ -10,7 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 from pydantic import BaseModel, ValidationError
 
-from monitor.contracts.alerts import (
+from monitor.contracts.charges_record import Charges, PlaceCharges, TimeCharges
+from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.contracts.output_records import (
     AT_TIMES,
     LEDGER,
     OVER_TIME,
@@ -22,9 +25,6 @@ from monitor.contracts.alerts import (
     make_at_times_record,
     make_over_time_record,
 )
-from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
-from monitor.contracts.instants import HOUR, parse_instant
-from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
 from monitor.contracts.owner_record import LedgerRecord, OwnerRecord, make_ledger_record, make_owner_record
 from monitor.contracts.schemas import build_alerts_schema
 from monitor.errors import LedgerError

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from monitor.contracts.charges import EPSILON_PATTERN
+from monitor.contracts.charges_record import EPSILON_PATTERN
 from monitor.contracts.instants import format_instant
 from monitor.contracts.visits import ID_BYTES, remove_default
 from monitor.privacy.epsilon import format_epsilon
