@@ -47,8 +47,8 @@ has neither the script nor the style sheet that the page names.
 STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
 """The source that allows the style in a Content-Security-Policy."""
 PAGE_SIZE: Final = 500
-_BELIEVED: Final = 0.01
-"""The chance of a visit, before any answer, that explains ε."""
+_PRIORS: Final = (1, 10, 50)
+"""The chances of a visit, before any answer, that explain ε, in percent."""
 _STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
 
 
@@ -71,8 +71,8 @@ def count_pages(places: int) -> int:
     return max(1, -(-places // PAGE_SIZE))
 
 
-def describe_promise(config: Config, others: Sequence[Publisher]) -> Mapping[str, str]:
-    """Return what the page says about ε: `stated`, `worst`, a belief `before` and `after` in percent, and the sum.
+def describe_promise(config: Config, others: Sequence[Publisher]) -> Mapping[str, Any]:
+    """Return what the page says about ε: `stated`, `worst`, `beliefs` before and after in percent, and the sum.
 
     The sum is `together`, with `names`, the other publishers; "" if there are no others.
     """
@@ -81,8 +81,7 @@ def describe_promise(config: Config, others: Sequence[Publisher]) -> Mapping[str
     return {
         "stated": format_epsilon(own.epsilon),
         "worst": format_epsilon(worst),
-        "before": f"{100 * _BELIEVED:.0f}",
-        "after": str(math.ceil(100 * compute_belief(own.epsilon, _BELIEVED))),
+        "beliefs": [(before, math.ceil(100 * compute_belief(own.epsilon, before / 100))) for before in _PRIORS],
         "names": ", ".join(each.name for each in others),
         "together": format_epsilon(add_charges(own, others)),
     }
@@ -92,7 +91,7 @@ class Html:
     """The template of the page. `setup` is what the script needs to know, `promise` what it says about ε."""
 
     def __init__(
-        self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static, promise: Mapping[str, str]
+        self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static, promise: Mapping[str, Any]
     ) -> None:
         environment = Environment(
             loader=PackageLoader("monitor.tools.page"),
@@ -168,7 +167,7 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
     }
 
 
-def _write_audit_line(words: Words, recount: Recount | None, promise: Mapping[str, str]) -> str:
+def _write_audit_line(words: Words, recount: Recount | None, promise: Mapping[str, Any]) -> str:
     if recount is None:
         return ""
     result = {
