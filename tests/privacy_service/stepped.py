@@ -192,3 +192,6 @@ class Silent:
 
     def count_cut(self, visits: int) -> None:
         """Count nothing."""
+
+    def observe_report_delays(self, *_: Any) -> None:
+        """Measure nothing."""
