@@ -81,7 +81,8 @@ def check(  # click passes options by name
 
 def _compute_report(valid: ValidConfig, others: tuple[Path, ...], delays_file: Path | None) -> CheckReport:
     delays = None if delays_file is None else read_report_delays(delays_file)
-    return compute_report(valid, read_publishers((*valid.config.privacy.other_publishers, *others)), delays)
+    named = dict.fromkeys(path.resolve() for path in (*valid.config.privacy.other_publishers, *others))
+    return compute_report(valid, read_publishers(tuple(named)), delays)
 
 
 def _print(report: CheckReport, live: LiveReport | None, *, as_json: bool) -> None:

@@ -15,12 +15,12 @@ from typing import Any, Final
 from monitor.config.load import load_config
 from monitor.config.whole_config import Config
 from monitor.config.yaml_file import read_yaml
-from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND
-from monitor.errors import ConfigError, Problem
+from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, parse_duration
+from monitor.errors import ConfigError, DurationError, Problem
 
 _UNITS: Final = {"day": DAY, "hour": HOUR, "minute": MINUTE, "second": SECOND}
-_UNIT: Final = re.compile(r"Person, within any ((?:\d+ (?:day|hour|minute|second)s? ?)+)")
-_PART: Final = re.compile(r"(\d+) (day|hour|minute|second)")
+_UNIT: Final = re.compile(r"Person, within any (.+)")
+_PART: Final = re.compile(r"(\d+) (day|hour|minute|second)s?(?: |$)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +110,10 @@ def read_period(unit: object) -> int | None:
     match = _UNIT.fullmatch(unit) if isinstance(unit, str) else None
     if match is None:
         return None
-    return sum(int(amount) * _UNITS[name] for amount, name in _PART.findall(match[1])) or None
+    period, rest = 0, match[1]
+    while part := _PART.match(rest):
+        period, rest = period + int(part[1]) * _UNITS[part[2]], rest[part.end() :]
+    try:
+        return period + (parse_duration(rest) if rest else 0) or None  # below a second it is written as `500ms`
+    except DurationError:
+        return None

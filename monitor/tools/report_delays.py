@@ -95,7 +95,10 @@ def _read_exposition(text: str) -> list[tuple[str, str]]:
     except ValueError:
         raise DelaysError(f"cannot be read: expected {_FORMS}") from None
     samples = (sample for family in families for sample in family.samples)
-    return [(sample.labels["le"], str(sample.value)) for sample in samples if sample.name == f"{METRIC}_bucket"]
+    buckets = [(sample.labels.get("le"), str(sample.value)) for sample in samples if sample.name == f"{METRIC}_bucket"]
+    if any(bound is None for bound, _ in buckets):
+        raise DelaysError(f'has a bucket of {METRIC} without le="…": expected {_FORMS}')
+    return [(str(bound), number) for bound, number in buckets]
 
 
 def _read_answer(text: str) -> list[tuple[str, str]]:
@@ -133,8 +136,8 @@ def _convert_buckets(buckets: Iterable[tuple[str, str]]) -> ReportDelays:
 
 def _read_number(text: str, bound: str) -> Fraction:
     try:
-        number = Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        number = Fraction(str(float(text)))  # a float bounds the exponent
+    except ValueError:
         number = Fraction(-1)
     if number < 0:
         raise DelaysError(f'bucket le="{bound}" has the number {text}: expected a number from 0 on')

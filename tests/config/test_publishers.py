@@ -9,9 +9,10 @@ from random import Random
 import pytest
 import yaml
 
-from monitor.config.publishers import Publisher, add_charges, read_publishers
+from monitor.config.publishers import Publisher, add_charges, read_period, read_publishers
 from monitor.contracts.instants import DAY, HOUR
 from monitor.errors import ConfigError
+from monitor.tools.check.wording import spell_duration
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -44,6 +45,12 @@ def test_charge_is_reached() -> None:
     assert Publisher("north", Fraction(1, 2), 14 * DAY).charge_within(HOUR) == Fraction(1, 2)
 
 
+def test_period_is_read_as_it_is_written() -> None:
+    """Every period that an entry spells is read again."""
+    for period in (1_000, 500_000, 61_500_000, HOUR, 14 * DAY, 14 * DAY + HOUR + 1_000):
+        assert read_period(f"Person, within any {spell_duration(period)}") == period
+
+
 def test_configuration_and_entry_are_read(tmp_path: Path) -> None:
     """Others are read from a configuration, or from an entry in YAML; an ε is the decimal in the file."""
     entry = write_entry(tmp_path / "north.yaml", "Person, within any 10 days 1 hour", 0.1)
@@ -59,6 +66,8 @@ def test_configuration_and_entry_are_read(tmp_path: Path) -> None:
         ("Event-level", 1, "north", "privacy_unit"),
         ("Person, within any 0 days", 1, "north", "privacy_unit"),
         (None, 1, "north", "privacy_unit"),
+        ("Person, within any 14 days7 hours", 1, "north", "privacy_unit"),
+        ("Person, within any ٣ days", 1, "north", "privacy_unit"),
         ("Person, within any 7 days", True, "north", "epsilon"),
         ("Person, within any 7 days", 0, "north", "epsilon"),
         ("Person, within any 7 days", float("inf"), "north", "epsilon"),

@@ -23,6 +23,7 @@ _FIELD_BYTES: Final = 2**30
 _DEEPEST: Final = 200
 _MICROSECOND_DIGITS: Final = 16
 _HEADS: Final = (("confluent", b"\x00", 5), ("byte_order_mark", b"\xef\xbb\xbf", 3))
+_EMPTY: Final = re.compile(rb"\[\s*\]|\{\s*\}")
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
@@ -238,5 +239,6 @@ def _is_too_deep(text: bytes) -> bool:
     """Return whether arrays and objects are nested more than 200 deep in a JSON text."""
     if text.count(b"[") + text.count(b"{") <= _DEEPEST:
         return False
-    brackets = re.findall(rb"[\[\]{}]", _STRING.sub(b"", text))
+    # The service's parser does not count the innermost array or object if it is empty.
+    brackets = re.findall(rb"[\[\]{}]", _EMPTY.sub(b"", _STRING.sub(b'""', text)))
     return max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets), default=0) > _DEEPEST

@@ -5,11 +5,12 @@ The registry is the repository opendp/deployments-registry-data. Its entries are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from monitor.config.publishers import read_period
 from monitor.config.yaml_file import read_yaml
@@ -19,13 +20,14 @@ from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.report import CheckReport
 from monitor.tools.check.wording import spell_duration
 
-_DAYS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
+_DAYS: Final = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}
+"""The fewest days of a unit of the calendar."""
 _PEOPLE: Final = {"user", "person", "individual", "device", "household"}
 _CAVEAT: Final = (
     "Asymmetric differential privacy protects that a person was at a place, not that a person was absent. Differential "
     "privacy protects both, so the same ε promises more there. An ε for each event or tuple does not limit what a "
-    "person pays, so it has no sum. The sum of an ε for each day, week or month is the most that one person can pay if "
-    "a release follows in each of them. An ε without a period counts once."
+    "person pays, so it has no sum. The sum of an ε for each day, week or month is the most that one person can pay in "
+    "all of them that the period touches, if each has a release. An ε without a period counts once."
 )
 
 
@@ -42,9 +44,11 @@ class Deployment:
 
         Return None if the unit is not a person: the ε of events has no limit for a person.
         """
-        own = read_period(self.unit) or _find_repetition(self.unit)
+        own, repeated = read_period(self.unit), _find_repetition(self.unit)
         if own is not None:
             return self.epsilon * -(-period // own)
+        if repeated is not None:  # a period may begin within a day, week or month
+            return self.epsilon * (-(-period // repeated) + 1)
         return self.epsilon if set(_split(self.unit)) <= _PEOPLE else None
 
 
@@ -81,11 +85,16 @@ def _read_entry(path: Path) -> Iterator[Deployment]:
     if not isinstance(deployment, Mapping):
         return
     loss = deployment.get("privacy_loss")
-    basic: Mapping[str, Any] = deployment.get("basic") or deployment.get("product") or deployment
+    basic = deployment.get("basic") or deployment.get("product") or deployment
+    name = basic.get("name", path.stem) if isinstance(basic, Mapping) else path.stem
     parameters = loss.get("privacy_parameters") if isinstance(loss, Mapping) else None
     epsilon = parameters.get("epsilon") if isinstance(parameters, Mapping) else None
-    if isinstance(loss, Mapping) and isinstance(epsilon, int | float) and epsilon > 0:
-        yield Deployment(str(basic.get("name", path.stem)), Fraction(str(epsilon)), str(loss.get("privacy_unit")))
+    if isinstance(loss, Mapping) and _is_positive(epsilon):
+        yield Deployment(str(name), Fraction(str(epsilon)), str(loss.get("privacy_unit")))
+
+
+def _is_positive(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < math.inf
 
 
 def write_comparison(report: CheckReport, deployments: Sequence[Deployment]) -> str:

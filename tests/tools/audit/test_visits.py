@@ -7,10 +7,11 @@ import hashlib
 
 import pytest
 
+from monitor.contracts.visits import Fault, open_record
 from monitor.tools.audit import AuditError, audit
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.recount import create_recounts
-from monitor.tools.audit.visits import read_visits
+from monitor.tools.audit.visits import parse_visits, read_visits
 from tests.tools.audit.conftest import Tiny
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
@@ -213,3 +214,11 @@ def test_input_without_visits_is_audited(tiny: Tiny) -> None:
     assert report.ok, report.violations
     assert report.safe > 0
     assert report.fates == {"applied": 0, "too_late": 0, "not_watched": 0, "expired": 0, "dead_letter": 0}
+
+
+@pytest.mark.parametrize("depth", [199, 200, 201, 202])
+@pytest.mark.parametrize("inner", [b"", b" ", b"1", b'"a"', b'"[]"', b"{}", b"[],[]", b"[1],[]"])
+def test_nesting_is_limited_as_by_the_service(depth: int, inner: bytes) -> None:
+    """The audit refuses exactly the records whose nesting the service refuses, whatever the innermost value is."""
+    record = b'{"visits": [], "other": ' + b"[" * (depth - 1) + inner + b"]" * (depth - 1) + b"}"
+    assert (parse_visits(record) is None) == isinstance(open_record(record), Fault)

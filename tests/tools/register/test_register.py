@@ -336,6 +336,8 @@ def test_comparison_has_one_unit(tmp_path: Path) -> None:
         ("once", "Person-level", 1),
         ("events", "Event-month-level", 4.8),
         ("zero-concentrated", "User", None),
+        ("endless", "User", float("inf")),
+        ("logical", "User", True),
     ):
         loss = {"privacy_unit": unit, "privacy_parameters": {} if epsilon is None else {"epsilon": epsilon}}
         tree = {"deployment": {"product": {"name": name}, "privacy_loss": loss}}
@@ -345,7 +347,7 @@ def test_comparison_has_one_unit(tmp_path: Path) -> None:
     assert rows == [
         "| once | 1 | Person-level | 1 |",
         "| **demo** | 3 | Person, within any 7 days | 3 |",
-        "| days | 66/25 | User-day | 462/25 |",
+        "| days | 66/25 | User-day | 528/25 |",
         "| events | 24/5 | Event-month-level | no limit |",
     ]
 
