@@ -10,6 +10,7 @@ from monitor.config.monitors import (
 )
 from monitor.config.registry import Location, load_registry
 from monitor.config.secret_values import (
+    read_cosigner,
     read_kafka_password,
     read_person_key,
     read_redis_password,
@@ -35,6 +36,7 @@ __all__ = [
     "load_registry",
     "load_valid_config",
     "read_config",
+    "read_cosigner",
     "read_kafka_password",
     "read_person_key",
     "read_redis_password",

@@ -184,6 +184,10 @@ class AuditorSettings(Section):
     token_file: FilePath | None = Field(default=None, description="the file with the auditor's token, with OAUTHBEARER")
     certificate_file: FilePath | None = Field(default=None, description="the auditor's client certificate")
     key_file: FilePath | None = Field(default=None, description="the private key of the auditor's certificate")
+    cosign_key_file: FilePath | None = Field(
+        default=None,
+        description="the file with the private key that cosigns checkpoints; absent: they are not cosigned",
+    )
 
     def identify(self, kafka: KafkaSettings) -> KafkaSettings:
         """Return the settings of Kafka with the auditor's identity."""

@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from monitor.config.environment import PREFIX
-from monitor.config.kafka_and_redis import KafkaSettings, RedisSettings, find_url_password
+from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
 from monitor.config.key_form import CREATE_KEY, CREATE_SIGNING_KEY, KEY_FORM, is_key
 from monitor.config.sections import SigningSettings, VisitsSettings
 from monitor.contracts.signed_notes import Signer, read_signing_key
@@ -50,17 +50,39 @@ def read_signer(signing: SigningSettings) -> Signer | None:
     """
     if signing.key_file is None:
         return None
-    content = _read_bytes("signing.key_file", signing.key_file, f"{_CREATE_SIGNING_KEY}.")
-    try:
-        signer = read_signing_key(content.decode())
-    except ValueError:
-        what = "a file with a private key that signs answers"
-        raise _make_error("signing.key_file", str(signing.key_file), what, f"{_CREATE_SIGNING_KEY}.") from None
+    signer = _read_signing_key("signing.key_file", signing.key_file)
     public_key = str(signer.verifier)
     if signing.public_key not in (None, public_key):
         what = f"{public_key}, the public key of signing.key_file"
         raise _make_error("signing.public_key", str(signing.public_key), what, "Correct one of the two.")
     return signer
+
+
+def read_cosigner(auditor: AuditorSettings, signing: SigningSettings) -> Signer | None:
+    """Return the key that cosigns checkpoints; None if they are not cosigned.
+
+    Raises:
+        ConfigError: the file cannot be read or has another form, `signing.public_key` is missing, or it is this key.
+    """
+    if auditor.cosign_key_file is None:
+        return None
+    signer = _read_signing_key("auditor.cosign_key_file", auditor.cosign_key_file)
+    if signing.public_key is None:
+        what = "the public key of the service, if auditor.cosign_key_file is set"
+        raise _make_error("signing.public_key", "missing", what, "Set it, or remove auditor.cosign_key_file.")
+    if str(signer.verifier).split("+", 2)[2] == signing.public_key.split("+", 2)[2]:
+        what = "another key than that of the service"
+        raise _make_error("auditor.cosign_key_file", str(auditor.cosign_key_file), what, f"{_CREATE_SIGNING_KEY}.")
+    return signer
+
+
+def _read_signing_key(key: str, path: Path) -> Signer:
+    content = _read_bytes(key, path, f"{_CREATE_SIGNING_KEY}.")
+    try:
+        return read_signing_key(content.decode())
+    except ValueError:
+        what = "a file with a private key of `keygen --signing`"
+        raise _make_error(key, str(path), what, f"{_CREATE_SIGNING_KEY}.") from None
 
 
 def report_key_mode(visits: VisitsSettings) -> None:

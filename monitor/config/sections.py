@@ -111,7 +111,7 @@ class SigningSettings(Section):
     )
     public_key: PublicKey | None = Field(
         default=None,
-        description="the public key with which subscribers and the page verify answers; absent: they do not",
+        description="the public key with which subscribers, the page and the audit verify answers; absent: they do not",
     )
 
 

@@ -19,6 +19,7 @@ KEY_NAME: Final = r"[^\s+\x00-\x1f\x7f]{1,200}"
 """The form of a key's name. C2SP recommends an address without https://, such as example.org/safety."""
 
 _ED25519: Final = b"\x01"
+_COSIGNATURE: Final = b"\x04"
 _ID_BYTES: Final = 4
 _KEY_BYTES: Final = 32
 _PRIVATE: Final = "PRIVATE+KEY+"
@@ -34,7 +35,7 @@ class Verifier:
         self.name = name
         self._key = Ed25519PublicKey.from_public_bytes(public_key)
         self._encoded = _ED25519 + public_key
-        self.key_id = sha256(name.encode() + b"\n" + self._encoded).digest()[:_ID_BYTES]
+        self.key_id = _make_id(name, self._encoded)
 
     def __str__(self) -> str:
         """Return the text of the key."""
@@ -68,12 +69,26 @@ class Signer:
 
     def __init__(self, name: str, private_key: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(private_key)
-        self.verifier = Verifier(name, self._key.public_key().public_bytes_raw())
+        public_key = self._key.public_key().public_bytes_raw()
+        self.verifier = Verifier(name, public_key)
+        self._cosigner = _COSIGNATURE + public_key
+
+    @property
+    def cosigner_key(self) -> str:
+        """The text of the public key with which cosignatures are verified."""
+        return _format_key(self.verifier.name, _make_id(self.verifier.name, self._cosigner), self._cosigner)
 
     def sign(self, text: str) -> str:
         """Return the note of a text, which ends with a newline. The same text always has the same signature."""
         signature = base64.b64encode(self.verifier.key_id + self._key.sign(text.encode())).decode()
         return f"{text}\n{_SIGNATURE}{self.verifier.name} {signature}\n"
+
+    def cosign(self, note: str, unix_time: int) -> str:
+        """Return a note with a line for a cosignature of its text (C2SP tlog-cosignature), made at a time."""
+        name, text = self.verifier.name, note.rpartition("\n\n")[0]
+        signature = self._key.sign(f"cosignature/v1\ntime {unix_time}\n{text}\n".encode())
+        line = base64.b64encode(_make_id(name, self._cosigner) + unix_time.to_bytes(8, "big") + signature).decode()
+        return f"{note}{_SIGNATURE}{name} {line}\n"
 
 
 def create_signing_key(name: str) -> str:
@@ -114,6 +129,11 @@ def read_public_key(text: str) -> Verifier:
     if verifier.key_id != key_id:
         raise ValueError("another id")
     return verifier
+
+
+def _make_id(name: str, encoded: bytes) -> bytes:
+    """Return the id of a key, given its type and its bytes."""
+    return sha256(name.encode() + b"\n" + encoded).digest()[:_ID_BYTES]
 
 
 def _format_key(name: str, key_id: bytes, encoded: bytes) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from monitor.config import (
     Config,
+    read_cosigner,
     read_kafka_password,
     read_person_key,
     read_redis_password,
@@ -220,6 +221,21 @@ def test_public_key_must_match(load: Any, refusal: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"signing\.public_key"):
         read_signer(load(keys | {"signing.public_key": other}).signing)
     assert list(refusal({"signing.public_key": public_key[:-4]})) == ["signing.public_key"]
+
+
+def test_cosigning_key_is_another_key(load: Any, tmp_path: Path) -> None:
+    """The key that cosigns is not the key that signs, whose public key must be known."""
+    file, key = tmp_path / "cosign.key", create_signing_key("auditor.example/1")
+    file.write_text(key + "\n")
+    own = str(read_signing_key(key).verifier)
+    config = load({"auditor.cosign_key_file": str(file), "signing.public_key": str(SIGNER.verifier)})
+    signer = read_cosigner(config.auditor, config.signing)
+    assert signer is not None
+    assert str(signer.verifier) == own
+    for wrong in ({}, {"signing.public_key": own}):
+        config = load({"auditor.cosign_key_file": str(file)} | wrong)
+        with pytest.raises(ConfigError, match=r"cosign_key_file"):
+            read_cosigner(config.auditor, config.signing)
 
 
 def test_passwords_come_from_files(load: Any, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import monitor
 from monitor.contracts.checkpoints import NOT_IN_THE_TREE
 from monitor.contracts.signed_notes import read_signing_key
 from monitor.observe.failpoints import FAILPOINTS
+from monitor.tools.audit.findings import SIGNED, Findings
+from monitor.tools.audit.signatures import Signatures, read_public_key
 from monitor.tools.client.subscriber import Published, read_topic_id
 from monitor.tools.client.verification import Verification
 from tests.faults.conftest import Scene
@@ -88,18 +90,23 @@ def test_stopped_instance_finishes_its_work(name: str, module_scene: Scene) -> N
 
 
 def find_unsigned(town: FaultTown) -> list[str]:
-    """Verify all answers as a subscriber with the public key does, and return what is wrong."""
+    """Verify all answers as a subscriber with the public key and as the audit does, and return what is wrong."""
     signer = read_signing_key((town.folder / "signing.key").read_text(encoding="utf-8"))
     with town.admin() as admin:
-        verification = Verification(signer.verifier, read_topic_id(admin, town.topics.alerts))
+        topic_id = read_topic_id(admin, town.topics.alerts)
+    verification, findings = Verification(signer.verifier, topic_id), Findings()
+    signatures = Signatures([read_public_key(str(signer.verifier))], findings)
     records = [
         Published(tuple(record.headers), record.value, record.partition, record.offset, record.key)
         for record in town.records()
     ]
+    for record in records:
+        headers = {name: text or b"" for name, text in record.headers}
+        signatures.take(topic_id, record.partition, headers, record.value or b"", whole=True)
     signed = {record.value for record in verification.check(records)}
     answers = [record for record in records if dict(record.headers)["ce_type"] not in NOT_IN_THE_TREE]
     unsigned = [str(record.key) for record in answers if record.value not in signed]
-    return [verification.problem] if verification.problem else unsigned
+    return findings.listed[SIGNED] + ([verification.problem] if verification.problem else unsigned)
 
 
 @pytest.mark.promise(22, 28, 45)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Engine, Run
-from monitor.tools.audit.findings import FATES, AuditReport, Findings
+from monitor.tools.audit.findings import FATES, SIGNED, AuditReport, Findings
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.forms import Record, read_file
 from monitor.tools.audit.reader import Sources, TopicContents
@@ -47,6 +47,7 @@ def audit(
         for line in read_visits(visits, recount.terms):
             recount.take(line)
     judge_records(engine, read_file(alerts, engine.terms.grid))
+    del engine.findings.listed[SIGNED]  # a file has not the bytes that were signed
     return _make_report(engine, recounts[0], fates)
 
 
@@ -76,6 +77,8 @@ def audit_topics(configs: Sequence[Path], sources: Sources) -> tuple[AuditReport
     terms = [read_terms(path) for path in configs]
     with closing(Follower(terms, sources, Run())) as follower:
         follower.judge_all()
+        if follower.signed is None:
+            del follower.engine.findings.listed[SIGNED]
         return _make_report(follower.engine, follower.recounts[0], None), *follower.contents
 
 

@@ -125,7 +125,8 @@ class DwellTerms(TimedTerms):
 class AuditTerms:
     """The terms of all monitors. Durations are in microseconds, `accept_ahead` and `max_lead` (F) in slots.
 
-    `framing`: what may be around the JSON of a visit. `microseconds`: its times may be integers.
+    `framing`: what may be around the JSON of a visit. `microseconds`: its times may be integers. `public_key`: the key
+    that signs the answers; empty if they are not verified.
     """
 
     service: str
@@ -143,6 +144,7 @@ class AuditTerms:
     dwell: tuple[DwellTerms, ...] = ()
     framing: frozenset[str] = frozenset()
     microseconds: bool = False
+    public_key: str = ""
 
     @property
     def timed(self) -> tuple[TimedTerms, ...]:
@@ -270,6 +272,7 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
         dwell=tuple(map(_parse_dwell, monitors.get("dwell", ()))),
         framing=frozenset([framing] if isinstance(framing, str) else framing),
         microseconds=visits.get("times") == "microseconds",
+        public_key=(config.get("signing") or {}).get("public_key") or "",
     )
 
 

@@ -22,6 +22,7 @@ BUDGET: Final = "budget"
 PAID: Final = "paid"
 TICKS: Final = "ticks"
 FORM: Final = "form"
+SIGNED: Final = "signed"
 FATES: Final = "fates"
 
 ORACLES: Final = {
@@ -34,6 +35,7 @@ ORACLES: Final = {
     PAID: "the answers cost no person more than stated",
     TICKS: "one answer at every tick",
     FORM: "records have the form and the facts of their tick",
+    SIGNED: "answers are as they were signed",
     FATES: "visits by fate are as the service counted them",
 }
 

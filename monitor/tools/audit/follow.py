@@ -15,6 +15,7 @@ from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import ProvenStretch
 from monitor.tools.audit.forms import Record, decode_record
+from monitor.tools.audit.parsing import format_utc
 from monitor.tools.audit.reader import (
     PATIENCE_SECONDS,
     HiddenRecordsError,
@@ -25,6 +26,7 @@ from monitor.tools.audit.reader import (
     UnreadableTopicError,
 )
 from monitor.tools.audit.recount import Recount, create_recounts
+from monitor.tools.audit.signatures import Signatures, SignedOutput, read_public_key
 
 _CLOCKS: Final = 60 * 1_000_000
 """How far the brokers' clocks may differ, in microseconds."""
@@ -38,6 +40,7 @@ class Follower:
 
     `cut_off`: why the input cannot be read; empty if it can. `delayed`: what hides the end of the input, during the
     first half minute, because it may be a short transaction. `recounts`: of each configuration, if there is an input.
+    `signed`: verifies signatures, if the newest configuration has a public key.
 
     Raises:
         AuditError: the configurations have different slots.
@@ -63,6 +66,7 @@ class Follower:
             self._input = Input(reader, recounts, _ALL if run.ends else self.terms.grid.slot + _CLOCKS)
         self.recounts = recounts
         self.engine = Engine(configs, recounts, run)
+        self.signed = self._open_signed(configs, sources, run.since) if self.terms.public_key else None
         self._queues: dict[int, deque[tuple[int, Record]]] = {}
         self._ends: Mapping[int, int] = {}
 
@@ -75,6 +79,18 @@ class Follower:
     def proven_stretch(self) -> ProvenStretch | None:
         """The stretch in which everything was compared with the whole input; None unless all ticks have been judged."""
         return None if self.cut_off else self.engine.proven_stretch
+
+    @property
+    def proven_notes(self) -> dict[int, str]:
+        """The last checkpoint of each partition, if it was verified, and lies in the proven stretch.
+
+        There are none after a finding.
+        """
+        proven = self.proven_stretch
+        if self.signed is None or proven is None or self.engine.findings.totals:
+            return {}
+        notes, as_of = self.signed.signatures.notes, self.terms.grid.as_of
+        return {number: note for number, (tick, note) in notes.items() if proven.since <= as_of(tick) <= proven.up_to}
 
     @property
     def lag(self) -> dict[str, int]:
@@ -111,6 +127,8 @@ class Follower:
             raise UnreadableTopicError(self.cut_off) from self._cause
         if self._input is not None:
             self._input.read_rest()
+        if self.signed is not None:
+            self.signed.verify_all()
 
     def take_turn(self) -> bool:
         """Judge the next ticks, at most 50. Return whether more may have been published.
@@ -131,7 +149,7 @@ class Follower:
             if tick is None:
                 if readable and self._compare():
                     self._keep_up()
-                return False
+                return self.signed is not None and self.signed.verify()
             self._take_tick(tick, asked=asked)
             self._alive()
             readable = readable and self._compare()
@@ -144,6 +162,14 @@ class Follower:
         self._output.close()
         if self._input is not None:
             self._input.reader.close()
+        if self.signed is not None:
+            self.signed.close()
+
+    def _open_signed(self, configs: Sequence[AuditTerms], sources: Sources, since: int | None) -> SignedOutput:
+        keys = [read_public_key(key) for key in dict.fromkeys(terms.public_key for terms in configs) if key]
+        grid = self.terms.grid
+        examined = "" if since is None else format_utc(grid.start(grid.find_slot(since)))
+        return SignedOutput(sources, Signatures(keys, self.engine.findings, examined))
 
     def _keep_up(self) -> None:
         """Read the input for the next tick, so that little remains to be read when it is published."""

@@ -229,7 +229,7 @@ class Start(Struct, frozen=True):
 
 
 class Checkpoint(Struct, frozen=True):
-    """The signed end of a tick. The audit does not verify its signature."""
+    """The signed end of a tick, which `signatures.py` verifies."""
 
     kind: Literal["checkpoint"]
     tick: Whole

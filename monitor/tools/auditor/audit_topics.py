@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from monitor.config import Config, load_config
+from monitor.config import Config, load_config, read_cosigner
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UnreachableError, UsageError
@@ -89,8 +89,8 @@ def follow_topics(
     """
     if options.result is not None and options.output_only:
         raise UsageError("--result states what was compared with the input, so leave out --output-only")
-    result = None if options.result is None else ResultFile(options.result)
     config, files = load_config(list_configs(config_files)[0], environ), ConfigFiles(config_files)
+    result = None if options.result is None else _open_result(options.result, config)
     kafka = connect(config)
     if config.kafka.uses_sasl and config.auditor.username is None and config.auditor.token_file is None:
         log.warning(
@@ -111,6 +111,13 @@ def follow_topics(
     finally:
         endpoint.close()
         facts.close()
+
+
+def _open_result(path: Path, config: Config) -> ResultFile:
+    cosigner = read_cosigner(config.auditor, config.signing)
+    if cosigner is not None:
+        log.info("checkpoints are cosigned; the public key is %s", cosigner.cosigner_key)
+    return ResultFile(path, cosigner)
 
 
 def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool = False) -> Sources:

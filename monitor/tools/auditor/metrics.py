@@ -27,8 +27,9 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         'Anything but 0 is a broken promise, or a record that the service did not write. `safe`: a false "safe". '
         "`noisy_count`, `at_least`, `dwell`: a bound or total that the input contradicts. `bytes`: two values for one "
         "id. `budget`: a pause or drawing against the rules. `paid`: more ε than stated. `ticks`: a tick answered in "
-        "part, again or out of order. `form`: a record of another form, or of another program. After a restart the "
-        "counter reaches the same value again, as long as the topics contain the records.",
+        "part, again or out of order. `form`: a record of another form, or of another program. `signed`: an "
+        "answer that was altered, added or left out after it was signed. After a restart the counter reaches the same "
+        "value again, as long as the topics contain the records.",
     ),
     Metric("counter", "audit_records", "Records of the output topic that were read", {"kind": RECORD_KINDS}),
     Metric("counter", "audit_input_records", "Records of the input topic that were read"),

@@ -107,7 +107,7 @@ class AuditProcess:
             if follower.engine.complete:
                 self._metrics.note_success(self._unix_time())
             if self._result is not None and (proven := follower.proven_stretch) is not None:
-                self._result.write(proven)
+                self._result.write(proven, follower.proven_notes)
 
     def _enter(self, state: str, reason: str) -> None:
         """Report a state, and why the auditor is not ready in it; the reason is empty if it is ready."""

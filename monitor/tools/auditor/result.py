@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from monitor.contracts.instants import format_instant
+from monitor.contracts.signed_notes import Signer
 from monitor.errors import UsageError
 from monitor.tools.audit.findings import ProvenStretch
 
@@ -15,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class ResultFile:
-    """A file that always has a complete result. A new result replaces it.
+    """A file that always has a complete result. A new result replaces it. `cosigner`: cosigns checkpoints in it.
 
     Its ε is what the published answers may have cost anyone. What the person who paid most did pay would reveal
     something about this person.
@@ -24,24 +28,30 @@ class ResultFile:
         UsageError: its folder does not exist, or cannot be written to.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cosigner: Signer | None = None) -> None:
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise UsageError(f"--result {path}: the folder does not exist or cannot be written to")
-        self._path = path
+        self._path, self._cosigner = path, cosigner
         self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        self._written: ProvenStretch | None = None
+        self._written: tuple[ProvenStretch, Mapping[int, str]] | None = None
         self._failed = False
 
-    def write(self, proven: ProvenStretch) -> None:
-        """Write a result, unless it was the last one written. If writing fails, the earlier file stays."""
-        if proven == self._written:
+    def write(self, proven: ProvenStretch, notes: Mapping[int, str]) -> None:
+        """Write a result, unless it was the last one written. If writing fails, the earlier file stays.
+
+        `notes`: the checkpoints up to which everything was found true, by output partition.
+        """
+        if (proven, notes) == self._written:
             return
-        result = {
+        result: dict[str, Any] = {
             "from": format_instant(proven.since),
             "up_to": format_instant(proven.up_to),
             "false": proven.false,
             "epsilon_at_most": str(proven.epsilon),
         }
+        if self._cosigner is not None:
+            now = int(time.time())
+            result["cosigned"] = {number: self._cosigner.cosign(note, now) for number, note in sorted(notes.items())}
         try:
             self._part.write_text(json.dumps(result) + "\n", encoding="utf-8")
             self._part.replace(self._path)
@@ -50,4 +60,4 @@ class ResultFile:
                 log.warning("the result cannot be written to %s: %s", self._path, error.strerror)
             self._failed = True
             return
-        self._written, self._failed = proven, False
+        self._written, self._failed = (proven, notes), False

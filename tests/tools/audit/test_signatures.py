@@ -1,0 +1,192 @@
+"""The audit verifies signed answers, and finds every attack on them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from monitor.contracts.output_records import OutputRecord
+from monitor.contracts.signed_notes import create_signing_key, read_signing_key
+from monitor.ticks.signed_log import SignedLog
+from monitor.tools.audit import audit_topics
+from monitor.tools.audit.findings import SIGNED, Findings
+from monitor.tools.audit.follow import Follower
+from monitor.tools.audit.parsing import parse_instant
+from monitor.tools.audit.signatures import Signatures, read_public_key
+from tests.conftest import Eventually
+from tests.kit.signed import SIGNER
+from tests.shared_kafka import SharedKafka
+from tests.tools.audit.conftest import charges, owner
+from tests.tools.audit.test_auditor import run_auditor, write_service
+from tests.tools.audit.test_follow import HIDDEN, Published, run
+
+__all__ = ["run"]  # a fixture
+
+VECTORS: Final = Path(__file__).parents[3] / "docs" / "vectors" / "signed"
+
+
+def verify(vector: dict[str, Any], *, since: str = "", whole: bool = False) -> Findings:
+    """Return the findings about the records of a vector, which has only one partition."""
+    findings = Findings()
+    signatures = Signatures([read_public_key(vector["public_key"])], findings, since)
+    for record in vector["records"]:
+        headers = {f"ce_{name}": record[name].encode() for name in ("id", "type", "time")}
+        signatures.take(vector["topic_id"], record["partition"], headers, record["value"].encode(), whole=whole)
+    signatures.end(0)
+    return findings
+
+
+def read_vector(name: str) -> dict[str, Any]:
+    vector: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
+    return vector
+
+
+@pytest.mark.promise(37, 45)
+@pytest.mark.parametrize("name", sorted(path.stem for path in VECTORS.glob("*.json")))
+def test_vector(name: str) -> None:
+    """The audit finds the attacks of the vectors, each once or twice, and nothing in the others."""
+    vector = read_vector(name)
+    findings = verify(vector)
+    assert set(findings.totals) == ({SIGNED} if vector["problem"] else set())
+    assert findings.totals[SIGNED] <= 2
+
+
+def test_examined_attack_is_not_reported() -> None:
+    """With --since, an attack on an earlier tick is left out."""
+    vector = read_vector("alter_answer")
+    assert verify(vector, since="1970-01-01T01:00:00Z").totals == {SIGNED: 1}
+    assert verify(vector, since="1970-01-01T02:00:00Z").totals == {}
+
+
+def test_first_tick_is_verified() -> None:
+    """If nothing has expired, an answer that was altered in the first signed tick is found."""
+    vector = read_vector("honest")
+    assert verify(vector, whole=True).totals == {}
+    vector["records"][0]["value"] = "9"
+    assert verify(vector, whole=True).totals == {SIGNED: 1}
+
+
+def test_last_answers_are_verified() -> None:
+    """Answers at the end of a partition that no checkpoint follows are found."""
+    vector = read_vector("honest")
+    del vector["records"][-1]
+    assert verify(vector).totals == {SIGNED: 1}
+
+
+def sign(run: Published, *ticks: int) -> list[dict[str, Any]]:
+    """Return the records of the run's ticks, with their checkpoints."""
+    log = SignedLog(SIGNER, "tiny", run.facts.read_topic_id(run.alerts), 0)
+    lines: list[dict[str, Any]] = []
+    for tick in range(max(ticks) + 1):
+        answers = [line for line in run.tiny.records if line["value"]["tick"] == tick]
+        as_of = parse_instant(answers[0]["value"]["as_of"])
+        signed = log.sign(tick, as_of, [_encode(line) for line in answers])
+        headers = {name: (text or b"").decode() for name, text in signed.headers}
+        checkpoint = answers[0] | {"key": "checkpoint", "headers": headers, "value": json.loads(signed.value or b"")}
+        lines += [*answers, checkpoint] if tick in ticks else []
+    return lines
+
+
+def _encode(line: dict[str, Any]) -> OutputRecord:
+    headers = tuple((name, text.encode()) for name, text in line["headers"].items())
+    return OutputRecord(line["key"].encode(), json.dumps(line["value"]).encode(), headers, 0)
+
+
+@pytest.fixture
+def signed(run: Published) -> Published:
+    """A run whose configuration has the public key."""
+    run.tiny.config += f"signing: {{public_key: {SIGNER.verifier}}}\n"
+    run.report()
+    return run
+
+
+def judge(follower: Follower) -> set[str]:
+    """Judge until nothing remains, and verify to the end. Return the kinds of findings."""
+    for _ in range(2):
+        while follower.take_turn():
+            pass
+    assert follower.waiting_ticks == 0
+    return set(follower.engine.findings.totals)
+
+
+@contextmanager
+def transaction(run: Published, lines: list[dict[str, Any]]) -> Iterator[Any]:
+    """Append records in a transaction that stays open, and yield its producer."""
+    with closing(run.kafka.create_producer(transactional_id=f"owner-{run.alerts}")) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for line in lines:
+            record = _encode(line)
+            producer.send(run.alerts, record.value, record.key, list(record.headers), partition=0).get(timeout=10)
+        yield producer
+
+
+@pytest.mark.promise(37, 45)
+def test_committed_answers_are_verified(signed: Published) -> None:
+    """Answers of an aborted transaction need no checkpoint. Those that another program appends are found at once.
+
+    output    ticks 0 to 5 | answers of 6 (open) ... aborted | tick 6 | the answer of tick 5 again
+    proven    up to 5        up to 5                           up to 6  nothing
+    """
+    lines = sign(signed, *range(7))
+    last = [line for line in lines if line["value"]["tick"] == 6]
+    signed.publish(owner(charges()), *lines[: -len(last)])
+    with closing(signed.follow()) as follower:
+        with transaction(signed, last[:-1]) as producer:
+            assert judge(follower) == set()
+            assert "\ntick 5\n" in follower.proven_notes[0]
+            producer.abort_transaction()
+        assert judge(follower) == set()
+        assert "\ntick 5\n" in follower.proven_notes[0]
+        signed.publish(*last)
+        assert judge(follower) == set()
+        assert "\ntick 6\n" in follower.proven_notes[0]
+        signed.publish(next(line for line in lines if line["headers"]["ce_id"] == "walk/park/5"))
+        assert judge(follower) == {SIGNED}
+        assert follower.proven_notes == {}
+    assert audit_topics([signed.tiny.folder / "config.yaml"], signed.make_sources())[0].totals == {SIGNED: 1}
+
+
+@pytest.mark.promise(45)
+def test_proven_checkpoint_is_cosigned(signed: Published, kafka: SharedKafka, eventually: Eventually) -> None:
+    """The result has the last checkpoint with a cosignature, until something is false.
+
+    The bytes are those of C2SP tlog-cosignature.
+    """
+    lines = sign(signed, *range(7))
+    last = [line for line in lines if line["value"]["tick"] == 6]
+    signed.publish(owner(charges()), *lines[: -len(last)])
+    (signed.tiny.folder / "cosign.key").write_text(create_signing_key("auditor.example/1"))
+    signed.tiny.config += "auditor: {cosign_key_file: cosign.key}\n"
+    config = write_service(signed, kafka)
+    result = config.parent / "result.json"
+    with run_auditor(config, result=result) as auditor:
+        eventually(
+            lambda: result.exists() and "\ntick 5\n" in json.loads(result.read_text())["cosigned"].get("0", ""), 30
+        )
+        text, _, signatures = json.loads(result.read_text())["cosigned"]["0"].partition("\n\n")
+        signed.report(HIDDEN)
+        signed.publish(*last)
+        eventually(lambda: json.loads(result.read_text())["cosigned"] == {})
+        assert auditor.value("findings_total", kind="safe") == 1
+        assert auditor.value("findings_total", kind="signed") == 0
+    assert text.startswith(SIGNER.verifier.name)
+    name, encoded = signatures.splitlines()[1].removeprefix("— ").split(" ")
+    cosignature = base64.b64decode(encoded)
+    key = read_signing_key((config.parent / "cosign.key").read_text())
+    public = base64.b64decode(str(key.verifier).split("+", 2)[2])[1:]
+    assert name == "auditor.example/1"
+    typed = b"\x04" + public
+    assert cosignature[:4] == hashlib.sha256(b"auditor.example/1\n" + typed).digest()[:4]
+    time = int.from_bytes(cosignature[4:12], "big")
+    message = f"cosignature/v1\ntime {time}\n{text}\n".encode()
+    Ed25519PublicKey.from_public_bytes(public).verify(cosignature[12:], message)  # raises if it is wrong
+    assert key.cosigner_key == f"{name}+{cosignature[:4].hex()}+{base64.b64encode(typed).decode()}"
