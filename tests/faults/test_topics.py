@@ -31,7 +31,7 @@ from tests.shared_kafka import SharedKafka
 
 F: Final = 1
 STARTING: Final = re.compile(
-    r"^(?P<at>\S+Z) WARNING monitor\.service\.run: starting again in (?P<seconds>\d+) s", re.MULTILINE
+    r"^(?P<at>\S+Z) WARNING monitor\.service\.keep_running: starting again in (?P<seconds>\d+) s", re.MULTILINE
 )
 
 # The audit does not know of a lost ledger. These are its findings during the pause after the loss.
