@@ -25,6 +25,7 @@ from monitor.service.wiring import Settings, prepare_settings
 from tests.kit.processes import CLI, Instance
 from tests.kit.programs import run_program
 from tests.kit.topics import Isolation, open_consumer, read_topic
+from tests.kit.waiting import until
 
 KEY: Final = "qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA="
 
@@ -181,7 +182,8 @@ class Town:
     def ends(self, topic: str) -> dict[int, int]:
         """Return the end offset of each partition of a topic."""
         with closing(open_consumer(self.servers, "read_uncommitted")) as consumer:
-            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            numbers = until(lambda: consumer.partitions_for_topic(topic), 30, f"{topic} is known")
+            partitions = [TopicPartition(topic, number) for number in numbers]
             return {partition.partition: end for partition, end in consumer.end_offsets(partitions).items()}
 
     def end(self) -> None:
