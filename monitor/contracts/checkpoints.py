@@ -124,7 +124,7 @@ def read_checkpoint(value: bytes | None, verifier: Verifier, log: str) -> Checkp
     try:
         record = _decode(value or b"")
         hashes = tuple(base64.b64decode(each, validate=True) for each in record.hashes)
-    except (msgspec.MsgspecError, UnicodeDecodeError, binascii.Error, ValueError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, binascii.Error, ValueError):
         return None
     text = verifier.open(record.note)
     parts = None if text is None else _TEXT.fullmatch(text)
