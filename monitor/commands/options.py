@@ -19,7 +19,7 @@ from monitor.config import (
     read_redis_password,
     read_sentinel_password,
     read_signer,
-    report_key_mode,
+    report_key_modes,
     require_files,
 )
 from monitor.config.valid_config import collect_problems, examine
@@ -90,8 +90,9 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
     valid = examine(read, tuple(find_secret_problems(read, needs_key=key is None)))
     if key is None:
         key = read_person_key(valid.config.visits)
-        report_key_mode(valid.config.visits)
-        return prepare_settings(valid, key, read_signer(valid.config.signing))
+        signer = read_signer(valid.config.signing)
+        report_key_modes(valid.config.visits, valid.config.signing)
+        return prepare_settings(valid, key, signer)
     return prepare_settings(valid, key)
 
 

@@ -16,7 +16,7 @@ from monitor.config.secret_values import (
     read_redis_password,
     read_sentinel_password,
     read_signer,
-    report_key_mode,
+    report_key_modes,
     require_files,
 )
 from monitor.config.valid_config import ValidConfig, load_valid_config, validate_config
@@ -42,7 +42,7 @@ __all__ = [
     "read_redis_password",
     "read_sentinel_password",
     "read_signer",
-    "report_key_mode",
+    "report_key_modes",
     "require_files",
     "validate_config",
 ]

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from monitor.config.environment import PREFIX, SECRETS
 from monitor.config.single_values import PROBLEM
+from monitor.contracts.signed_notes import has_private_key
 from monitor.errors import Problem
 
 MASKED: Final = "***"
@@ -65,7 +66,7 @@ def format_value(key: str, value: object) -> str:
 
     In addresses of servers, user and password are masked, also where an address must not have them.
     """
-    if key.rpartition(".")[2] in _SECRET_KEYS:
+    if key.rpartition(".")[2] in _SECRET_KEYS or (isinstance(value, str) and has_private_key(value)):
         return MASKED
     if isinstance(value, dict | list | tuple | set):
         return "a mapping" if isinstance(value, dict) else "a list"

@@ -9,11 +9,12 @@ from typing import Final
 
 from pydantic import SecretStr
 
+from monitor.config.describe_problems import MASKED
 from monitor.config.environment import PREFIX
 from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
 from monitor.config.key_form import CREATE_KEY, CREATE_SIGNING_KEY, KEY_FORM, is_key
 from monitor.config.sections import SigningSettings, VisitsSettings
-from monitor.contracts.signed_notes import Signer, read_signing_key
+from monitor.contracts.signed_notes import Signer, has_private_key, read_signing_key
 from monitor.errors import ConfigError, Problem
 
 log = logging.getLogger(__name__)
@@ -85,18 +86,23 @@ def _read_signing_key(key: str, path: Path) -> Signer:
         raise _make_error(key, str(path), what, f"{_CREATE_SIGNING_KEY}.") from None
 
 
-def report_key_mode(visits: VisitsSettings) -> None:
-    """Log a warning if every user of this machine can read or change the file of the person key."""
-    if visits.person_key is not None or visits.person_key_file is None:
-        return
-    mode = visits.person_key_file.stat().st_mode
+def report_key_modes(visits: VisitsSettings, signing: SigningSettings) -> None:
+    """Log a warning for each key whose file every user of this machine can read or change."""
+    if visits.person_key is None:
+        _report_key_mode("visits.person_key_file", visits.person_key_file)
+    _report_key_mode("signing.key_file", signing.key_file)
+
+
+def _report_key_mode(key: str, path: Path | None) -> None:
+    mode = 0 if path is None else path.stat().st_mode
     if mode & stat.S_IRWXO:  # the group may read it: Kubernetes mounts secrets with mode 0440 and the group of the pod
         log.warning(
-            "visits.person_key_file is %s, and every user of this machine can read or change it (mode %04o): expected "
-            "a file for its owner, and a group at most: chmod o= %s",
-            visits.person_key_file,
+            "%s is %s, and every user of this machine can read or change it (mode %04o): expected a file for its "
+            "owner, and a group at most: chmod o= %s",
+            key,
+            path,
             stat.S_IMODE(mode),
-            visits.person_key_file,
+            path,
         )
 
 
@@ -174,4 +180,5 @@ def _read_bytes(key: str, path: Path, remedy: str) -> bytes:
 
 
 def _make_error(key: str, value: str, expected: str, remedy: str) -> ConfigError:
-    return ConfigError(_SOURCE, (Problem(key, value, expected, remedy),))
+    shown = MASKED if has_private_key(value) else value
+    return ConfigError(_SOURCE, (Problem(key, shown, expected, remedy),))

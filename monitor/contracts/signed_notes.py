@@ -136,6 +136,11 @@ def _make_id(name: str, encoded: bytes) -> bytes:
     return sha256(name.encode() + b"\n" + encoded).digest()[:_ID_BYTES]
 
 
+def has_private_key(text: str) -> bool:
+    """Return whether a text contains a private key, so that it must not be shown."""
+    return _PRIVATE in text
+
+
 def _format_key(name: str, key_id: bytes, encoded: bytes) -> str:
     return f"{name}+{key_id.hex()}+{base64.b64encode(encoded).decode()}"
 

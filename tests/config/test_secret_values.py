@@ -18,12 +18,13 @@ from monitor.config import (
     read_person_key,
     read_redis_password,
     read_signer,
-    report_key_mode,
+    report_key_modes,
     require_files,
 )
 from monitor.config.key_form import create_key, is_key
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, UsageError
+from monitor.tools.client import connect
 from tests.kit.signed import SIGNER
 
 KEY = "qn/TGe6D7vsXiFKstZA9hunter2md6iBzgSziHXuhUA="
@@ -120,14 +121,18 @@ def test_person_key_drops_the_final_newline(load: Any, tmp_path: Path, ending: b
 @pytest.mark.parametrize(
     ("mode", "warned"), [(0o400, False), (0o600, False), (0o440, False), (0o444, True), (0o602, True)]
 )
-def test_readable_person_key_is_reported(
+def test_readable_key_is_reported(
     load: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
 ) -> None:
     """A key that every user of the machine can read or change is reported. A group may read it, as in Kubernetes."""
-    (tmp_path / "person.key").write_text(create_key())
-    (tmp_path / "person.key").chmod(mode)
-    report_key_mode(load().visits)
-    assert [f"mode {mode:04o}" in record.getMessage() for record in caplog.records] == [True] * warned
+    for name in ("person.key", "signing.key"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    config = load({"signing.key_file": "signing.key"})
+    report_key_modes(config.visits, config.signing)
+    reported = [record.getMessage() for record in caplog.records]
+    assert [text.split()[0] for text in reported] == ["visits.person_key_file", "signing.key_file"][: 2 * warned]
+    assert all(f"mode {mode:04o}" in text for text in reported)
 
 
 def test_environment_overrides_key_file(load: Any, tmp_path: Path) -> None:
@@ -236,6 +241,23 @@ def test_cosigning_key_is_another_key(load: Any, tmp_path: Path) -> None:
         config = load({"auditor.cosign_key_file": str(file)} | wrong)
         with pytest.raises(ConfigError, match=r"cosign_key_file"):
             read_cosigner(config.auditor, config.signing)
+
+
+@pytest.mark.promise(23)
+def test_misplaced_private_key_is_not_shown(load: Any, tmp_path: Path) -> None:
+    """A private key in place of the public key, or of the name of its own file, is refused and not shown."""
+    key = create_signing_key("example.org/s")
+    registry = tmp_path / "locations.csv"
+    registry.write_text("location_id\ninn\n")
+    with pytest.raises(ConfigError) as caught:
+        load({"signing.public_key": key})
+    assert [problem.value for problem in caught.value.problems] == ["***"]
+    with pytest.raises(ConfigError, match="keygen") as unreadable:
+        read_signer(load({"signing.key_file": key}).signing)
+    assert [problem.value for problem in unreadable.value.problems] == ["***"]
+    with pytest.raises(UsageError, match=r"public_key is \*\*\*: expected") as refused:
+        connect(["localhost:1"], "alerts", slot="1h", registry=registry, public_key=key)
+    assert key[-20:] not in "".join(traceback.format_exception(refused.value))
 
 
 def test_passwords_come_from_files(load: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from monitor.config import ValidConfig, load_registry, load_valid_config
+from monitor.config.describe_problems import format_value
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
 from monitor.contracts.output_records import DWELL, HOT_SPOTS
@@ -320,8 +321,8 @@ def connect(
         verifier = None if public_key is None else read_public_key(public_key)
     except ValueError:
         raise UsageError(
-            f"public_key is {public_key!r}: expected a line such as example.org/safety+0123abcd+AR…, as the service "
-            "publishes it"
+            f"public_key is {format_value('public_key', public_key)}: expected a line such as "
+            "example.org/safety+0123abcd+AR…, as the service publishes it"
         ) from None
     return open_places(connections, topic, Registry(ids, 1), length, None, resume=resume, verifier=verifier)
 
