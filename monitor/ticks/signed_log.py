@@ -1,7 +1,8 @@
 """Sign the ticks of a ledger partition, so that nobody can alter its answers unseen (docs/guarantees.md).
 
-The owner signs only what it draws itself. From the ledger it takes the last tick that was signed: the tree goes on from
-there. Whoever else may write to the ledger cannot make the owner sign anything.
+The owner signs the ticks that it decides. The tree goes on from the last tick in the ledger that this key has signed.
+A tick also repeats earlier noisy counts, as the takeover has read them from the ledger, signed or not. Whoever else can
+write to the ledger before a takeover gets false ones signed: access rights must prevent that.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ class SignedLog:
     def choose_repeated(self, last_tick: int | None, answers: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
         """Return the records that a takeover appends again: the last tick with its checkpoint, and continue from it.
 
-        Records after the last checkpoint are not repeated, because anybody may have written them. If an owner was
-        stopped within its transaction, this transaction was aborted, and all earlier ones are complete.
+        Records after the last checkpoint are not repeated, because anybody may have written them. They count as spent,
+        and later ticks repeat their noisy counts. If an owner was stopped within its transaction, this transaction was
+        aborted, and all earlier ones are complete.
         """
         last = self._last
         if last is None:
