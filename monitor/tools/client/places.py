@@ -233,12 +233,15 @@ class Places:
         return self.updates() if read or changes else []
 
     def _catch_up(self) -> None:
-        """Read the records that are still valid. Start further back if the latest records are not answers."""
+        """Read the records that are still valid. Start further back if the latest records are not answers.
+
+        After a problem of the verification, nothing further back helps.
+        """
         more = True
-        while more and self.view.empty:
+        while more and self.view.empty and not self.view.problem:
             more = self._subscriber.begin()
             self._read_from_here()
-        if self.view.as_of is not None:
+        if self.view.as_of is not None and not self.view.problem:
             as_of = parse_instant(self.view.as_of) // MILLISECOND
             if not self._subscriber.reaches(as_of):
                 self._subscriber.begin(as_of)
@@ -255,14 +258,14 @@ class Places:
     def _resume(self, token: Token) -> None:
         """Read the records that were valid when the token was taken, note them as shown, and read the later ones."""
         self._subscriber.begin(None if token.as_of is None else token.as_of // MILLISECOND)
-        records = list(self._subscriber.read_up_to(token.offsets))
-        if self._verification is not None:
-            records = self._verification.check(records)
-        after = [record for record in records if record.offset >= token.offsets.get(record.partition, 0)]
-        _fold(self.view, (record for record in records if record.offset < token.offsets.get(record.partition, 0)))
+        before: list[Published] = []
+        after: list[Published] = []
+        for record in self._subscriber.read_up_to(token.offsets):
+            (before if record.offset < token.offsets.get(record.partition, 0) else after).append(record)
+        _fold(self.view, before, self._verification)  # answers that wait for their checkpoint were not shown yet
         for place in self._known.places():
             self._shown[place] = _extract_shown(self._known.get(place).at(token.taken))
-        _fold(self.view, after)
+        _fold(self.view, after, self._verification)
         _fold(self.view, self._subscriber.read_to_end(), self._verification)
 
 

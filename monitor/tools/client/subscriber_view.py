@@ -149,7 +149,10 @@ class SubscriberView:
         self.registry = registry
 
     def distrust(self, problem: str) -> None:
-        """Forget all answers, and believe none from now on, because their signatures show that some were altered."""
+        """Forget all answers, and believe none from now on, because their signatures show that some were altered.
+
+        With an empty problem, believe those that are added from now on.
+        """
         self.problem = problem
         for known in (self._alerts, self._noisy, self._alert_monitors, self._times, self._hot_spots, self._dwell):
             known.clear()

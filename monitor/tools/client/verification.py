@@ -30,13 +30,15 @@ log = logging.getLogger(__name__)
 class _Partition:
     """What is verified of one partition. `head` is its last checkpoint, `before` the tree before it, if it is known.
 
-    `pending` are the answers since the last checkpoint, with the hashes of their leaves.
+    `pending` are the answers since the last checkpoint, with the hashes of their leaves. `skipped`: whether the key has
+    not signed a checkpoint before the first one.
     """
 
     number: int
     head: Checkpoint | None = None
     before: Tree | None = None
     pending: list[tuple[bytes, Published]] = field(default_factory=list)
+    skipped: bool = False
 
 
 class Verification:
@@ -63,6 +65,12 @@ class Verification:
         """
         heads = {number: partition.head for number, partition in self._partitions.items()}
         return {number: head.text for number, head in heads.items() if head is not None}
+
+    @property
+    def waiting(self) -> dict[int, int]:
+        """The offset of the first answer that waits for its checkpoint, of each partition that has one."""
+        partitions = () if self.problem else self._partitions.values()
+        return {one.number: one.pending[0][1].offset for one in partitions if one.pending}
 
     def check(self, records: Iterable[Published]) -> list[Published]:
         """Return the records that are now known to be signed. Those since the last checkpoint wait for the next one."""
@@ -100,11 +108,11 @@ class Verification:
         partition.pending.clear()
         log_name = name_log(self._verifier.name, self._topic_id, partition.number)
         found, head = read_checkpoint(value, self._verifier, log_name), partition.head
+        if head is None:
+            return self._begin(partition, found, leaves, records)
         if found is None:
             self._report(partition, f"a checkpoint is not signed by {self._verifier.name} for this partition")
             return []
-        if head is None:
-            return self._begin(partition, found, leaves, records)
         if found.text == head.text:  # a takeover repeats the last tick
             if partition.before is not None and not found.ends(partition.before, leaves):
                 self._report(partition, f"the repetition of tick {found.tick} has other answers")
@@ -119,11 +127,19 @@ class Verification:
         partition.before, partition.head = before, found
         return records
 
-    @staticmethod
     def _begin(
-        partition: _Partition, found: Checkpoint, leaves: list[bytes], records: list[Published]
+        self, partition: _Partition, found: Checkpoint | None, leaves: list[bytes], records: list[Published]
     ) -> list[Published]:
-        """Begin with a checkpoint. The tree before it is known only if the log begins with it."""
+        """Begin with the first checkpoint that the key has signed: earlier ones may have an earlier key.
+
+        The tree before it is known only if the log begins with it.
+        """
+        if found is None:
+            if not partition.skipped:
+                text = "output partition %d: a checkpoint is not signed by %s: no answer is shown until one is"
+                log.warning(text, partition.number, self._verifier.name)
+            partition.skipped = True
+            return []
         partition.head = found
         if found.begins and found.ends(Tree(), leaves):
             partition.before = Tree()

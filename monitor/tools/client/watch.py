@@ -231,10 +231,14 @@ def list_final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
 
 
 def _print_news(places: Places, words: Words, console: Console, stop: threading.Event) -> None:
-    news = News(words)
+    news, view, problem = News(words), places.view, places.view.problem
     while not stop.is_set():
-        for line in news.lines(places.view, places.poll()):
-            console.print(f"{places.view.as_of} {line.text}", highlight=False, markup=False, soft_wrap=True)
+        lines = [f"{view.as_of} {line.text}" for line in news.lines(view, places.poll())]
+        if view.problem != problem:
+            problem = view.problem
+            lines += describe_headline(view, words.grid, places.now())
+        for line in lines:
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _show(places: Places, words: Words, console: Console, stop: threading.Event) -> None:

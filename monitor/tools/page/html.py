@@ -130,6 +130,7 @@ class Html:
             audit=_write_audit_line(words, recount, self._promise),
             promise=self._promise,
             public_key=self._setup.get("publicKey"),
+            known=counted["unknown"] < len(places),  # with a forged answer, every place is unknown
             setup=self._write_setup(view, texts),
         ).encode()
 

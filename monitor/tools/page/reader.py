@@ -13,7 +13,7 @@ from monitor.contracts.instants import MILLISECOND
 from monitor.contracts.signed_notes import Verifier
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.tools.client.subscriber import Subscriber
+from monitor.tools.client.subscriber import Published, Subscriber
 from monitor.tools.client.verification import Verification
 from monitor.tools.page.entries import Entry, read_entries
 
@@ -26,7 +26,8 @@ ASK_SECONDS: Final = 5.0
 class Polled(NamedTuple):
     """The records for subscribers, the position after them, and the number of foreign records (`read_entries`).
 
-    `problem` is that of the verification, if answers are verified.
+    If answers are verified, `position` is before the records that wait for their checkpoint, and `problem` is that of
+    the verification.
     """
 
     entries: Sequence[Entry]
@@ -72,16 +73,17 @@ class Source:
         return subscriber
 
 
-def poll(subscriber: Subscriber, verification: Verification | None = None) -> Polled:
-    """Return the next records for subscribers, and the position after them. Wait for at most 250 ms.
+def verify(records: Sequence[Published], position: Mapping[int, int], verification: Verification | None) -> Polled:
+    """Return the records of a poll that subscribers may receive, given the position after the poll.
 
-    With a verification, records since the last checkpoint are returned with the next one.
+    With a verification, records since the last checkpoint are returned with the next one. It must receive each record
+    once: confirm the id of the topic first, because after a failure the records are read again.
     """
-    records = subscriber.poll()
-    if verification is not None:
-        records = verification.check(records)
-    entries, foreign = read_entries(records)
-    return Polled(entries, subscriber.positions, foreign, "" if verification is None else verification.problem)
+    if verification is None:
+        entries, foreign = read_entries(records)
+        return Polled(entries, position, foreign)
+    entries, foreign = read_entries(verification.check(records))
+    return Polled(entries, {**position, **verification.waiting}, foreign, verification.problem)
 
 
 def follow(
@@ -106,16 +108,16 @@ def follow(
             if current.topic_id != topic_id:
                 topic_id, at = current.topic_id, {}  # the offsets were those of the earlier topic
                 verification = source.verify(topic_id)
-            polled = poll(current, verification)
+            records, after = current.poll(), current.positions
             is_due = time.monotonic() - asked >= ASK_SECONDS
-            if is_due or polled.entries:
+            if is_due or records:
                 current.require_same_topic()
             if is_due:
                 current.is_at_end()
                 asked = time.monotonic()
-            if is_due or polled.position != at:
-                at = dict(polled.position)
-                deliver(topic_id, polled)
+            if is_due or after != at:
+                at = after
+                deliver(topic_id, verify(records, after, verification))
         except (UnreachableError, TopicError) as error:
             log.warning("%s", error)
             _close(current)

@@ -38,7 +38,7 @@ from monitor.tools.page.html import Html, describe_promise
 from monitor.tools.page.languages import build_texts
 from monitor.tools.page.metrics import PageMetrics
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
-from monitor.tools.page.reader import Polled, Source, follow, poll
+from monitor.tools.page.reader import Polled, Source, follow, verify
 from monitor.tools.page.static_files import read_static
 
 log = logging.getLogger(__name__)
@@ -195,16 +195,16 @@ class Page:
 
     def _catch_up(self, subscriber: Subscriber, verification: Verification | None) -> dict[int, int]:
         while True:
-            polled = poll(subscriber, verification)
+            records, after = subscriber.poll(), subscriber.positions
             subscriber.require_same_topic()
-            self._add(subscriber.topic_id, polled)
+            self._add(subscriber.topic_id, verify(records, after, verification))
             if subscriber.is_at_end():
-                return dict(polled.position)
+                return after
 
     def _add(self, topic_id: str, polled: Polled) -> None:
-        self._feed.deliver(topic_id, polled.entries, polled.position)
-        if polled.problem and not self._feed.view.problem:
+        if polled.problem != self._feed.view.problem:  # it also ends: a new topic has a new verification
             self._feed.view.distrust(polled.problem)
+        self._feed.deliver(topic_id, polled.entries, polled.position)
         self._metrics.count_foreign(polled.foreign)
         self._metrics.set_as_of(self._feed.board.as_of)
 

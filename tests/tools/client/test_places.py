@@ -141,6 +141,19 @@ def test_updates_are_changes(
     assert known.state == "unknown"
 
 
+def open_signed_log(open_at: Callable[..., Places]) -> tuple[str, Callable[..., list[OutputRecord]]]:
+    """Return the topic's id, and a function that returns the answers and the checkpoint of a tick, given two counts."""
+    with open_at() as unsigned:
+        topic_id = json.loads(base64.urlsafe_b64decode(unsigned.token + "=="))["topic_id"]
+    log = SignedLog(SIGNER, "town", topic_id, 0)
+
+    def sign(tick: int, market: int = 0, clinic: int = 0) -> list[OutputRecord]:
+        answers = [over_time("market", tick, market), over_time("clinic", tick, clinic)]
+        return [*answers, log.sign(tick, SLOTS.as_of(tick), answers)]
+
+    return topic_id, sign
+
+
 def test_altered_answer_turns_all_unknown(
     publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
 ) -> None:
@@ -151,14 +164,7 @@ def test_altered_answer_turns_all_unknown(
                 |     shown               one answer altered
     """
     publish_ticks({})
-    with open_at() as unsigned:
-        topic_id = json.loads(base64.urlsafe_b64decode(unsigned.token + "=="))["topic_id"]
-    log = SignedLog(SIGNER, "town", topic_id, 0)
-
-    def sign(tick: int) -> list[OutputRecord]:
-        answers = [over_time("market", tick, 0), over_time("clinic", tick, 0)]
-        return [*answers, log.sign(tick, SLOTS.as_of(tick), answers)]
-
+    topic_id, sign = open_signed_log(open_at)
     publish_ticks({tick: sign(tick) for tick in (5, 6, 7, 8)})
     places = open_at(verifier=SIGNER.verifier)
     assert states(places, 2) == {"market": "safe", "clinic": "safe"}
@@ -170,6 +176,25 @@ def test_altered_answer_turns_all_unknown(
     assert set(states(places, len(REGISTRY.ids)).values()) == {"unknown"}
     assert {places.get(place).reason for place in REGISTRY.ids} == {"not_verified"}
     assert "the answers of tick 9 are not those that were signed" in places.view.problem
+
+
+@pytest.mark.promise(45)
+def test_token_within_a_signed_tick(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
+) -> None:
+    """An answer that waited for its checkpoint when a token was taken is a change for whoever resumes."""
+    publish_ticks({})
+    _topic_id, sign = open_signed_log(open_at)
+    publish_ticks({tick: sign(tick) for tick in (6, 7, 8)})
+    market, *rest = sign(9, market=12)
+    publish_ticks({9: [market]})
+    clock.move_to(SLOTS.as_of(9) + MINUTE)
+    with open_at(verifier=SIGNER.verifier) as places:
+        assert states(places, 2) == {"market": "safe", "clinic": "safe"}
+        token = places.token
+    publish_ticks({9: rest})
+    with open_at(resume=token, verifier=SIGNER.verifier) as resumed:
+        assert states(resumed, 1) == {"market": "noisy_count"}
 
 
 def test_clock_that_catches_up(

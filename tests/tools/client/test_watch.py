@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,14 +15,19 @@ from rich.console import Console
 
 from monitor.cli import main
 from monitor.config import ValidConfig
+from monitor.config.sections import SigningSettings
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR
 from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import HotSpots
 from monitor.contracts.schedule import Schedule
 from monitor.errors import TopicError
+from monitor.service.wiring import Settings
+from monitor.ticks.signed_log import SignedLog
+from monitor.tools.client.subscriber import read_topic_id
 from monitor.tools.client.watch import list_final_ticks, watch
 from tests.conftest import Eventually
+from tests.kit.signed import SIGNER
 from tests.tools.client.conftest import CONFIG, Published
 from tests.tools.client.records import SLOTS, hot_spots, over_time
 
@@ -157,6 +163,32 @@ def test_changes_are_printed_until_stopped(
         stop.set()
         thread.join(10)
     assert not thread.is_alive()
+
+
+def test_problem_of_signatures_is_printed(
+    valid: ValidConfig, publish: Callable[[Published], None], settings: Settings, eventually: Eventually
+) -> None:
+    """An answer without a signature that arrives later is printed as a problem."""
+    topic = settings.config.kafka.topics.alerts
+    publish([])
+    with closing(settings.kafka.create_admin()) as admin:
+        log = SignedLog(SIGNER, "town", read_topic_id(admin, topic), 0)
+    answers = [over_time("market", 6, 0)]
+    publish((record, SLOTS.as_of(6)) for record in [*answers, log.sign(6, SLOTS.as_of(6), answers)])
+    signing = SigningSettings(public_key=str(SIGNER.verifier))
+    verifying = replace(valid, config=valid.config.model_copy(update={"signing": signing}))
+    stop, file = threading.Event(), io.StringIO()
+    console, clock = Console(file=file, width=200), SteppedClock(SLOTS.as_of(6))
+    thread = threading.Thread(target=watch, args=(verifying, console, clock, stop), kwargs={"once": False})
+    thread.start()
+    try:
+        eventually(lambda: "places market: safe" in file.getvalue())
+        publish((over_time("market", tick, 0), SLOTS.as_of(tick)) for tick in (7, 8))
+        eventually(lambda: "NOT VERIFIED: output partition 0: the answers of 2026-01-05T08" in file.getvalue())
+    finally:
+        stop.set()
+        thread.join(10)
+    assert file.getvalue().count("NOT VERIFIED") == 1
 
 
 def test_redis_is_not_needed(valid: ValidConfig, publish: Callable[[Published], None]) -> None:

@@ -3,32 +3,97 @@
 from __future__ import annotations
 
 import html
+import threading
 from contextlib import closing
+from typing import Any, Final
 
+import pytest
+
+from monitor.errors import UnreachableError
 from monitor.ticks.signed_log import SignedLog
-from monitor.tools.client.subscriber import read_topic_id
+from monitor.tools.client.subscriber import Subscriber, read_topic_id
+from monitor.tools.client.verification import Verification
+from monitor.tools.page import reader
+from monitor.tools.page.server import Page
 from tests.conftest import Eventually
-from tests.kit.signed import SIGNER
+from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish, sign
+from tests.kit.topics import recreate_topic
 from tests.tools.page.conftest import OpenPage
 from tests.tools.page.test_http import by_id, get
 from tests.tools.page.world import FIRST, Town
 
+SENTENCE: Final = '<p id="signed">'
 
-def test_forged_tick_turns_page_unknown(town: Town, open_page: OpenPage, eventually: Eventually) -> None:
-    """The page shows signed answers and the key. After a forged tick, every place is unknown, with the reason."""
+
+def open_town_log(town: Town) -> None:
+    """Sign what the town publishes from now on in a new log."""
     with closing(town.parts.kafka.create_admin()) as admin:
         town.signed = SignedLog(SIGNER, "demo", read_topic_id(admin, town.topic), 0)
+
+
+def list_answers(page: Page) -> list[dict[str, Any]]:
+    return [answer for place in by_id(page).values() for answer in place["answers"]]
+
+
+def test_forged_tick_turns_page_unknown(
+    town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page shows signed answers and the key. After a forged tick, every place is unknown, with the reason.
+
+    This ends with another topic, which has a log of its own.
+    """
+    monkeypatch.setattr(reader, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(reader, "RETRY_SECONDS", 0.2)
+    open_town_log(town)
     town.publish(FIRST)
     town.publish(FIRST + 1)
     page = open_page(town)
     assert by_id(page)["clinic"]["state"] == "safe"
-    assert str(SIGNER.verifier) in html.unescape(get(page, "/").body.decode())
+    key = f"signed with the key {SIGNER.verifier}"
+    assert key in html.unescape(get(page, "/").body.decode())
+    assert SENTENCE in get(page, "/").body.decode()
     town.publish(FIRST + 2, {"market": 12})
     eventually(lambda: by_id(page)["market"]["state"] == "noisy_count")
     log, town.signed = town.signed, None
     town.publish(FIRST + 3)  # without a checkpoint
     town.signed = log
     town.publish(FIRST + 4)
-    eventually(lambda: by_id(page)["clinic"]["state"] == "unknown")
-    answers = [answer for place in by_id(page).values() for answer in place["answers"]]
-    assert {answer["reason"] for answer in answers} == {"not_verified"}
+    eventually(lambda: {answer["reason"] for answer in list_answers(page)} == {"not_verified"})
+    assert {answer["state"] for answer in list_answers(page)} == {"unknown"}
+    assert SENTENCE not in get(page, "/").body.decode()
+    recreate_topic(town.parts.kafka, town.topic)
+    open_town_log(town)
+    town.publish(FIRST + 5)
+    eventually(lambda: by_id(page)["clinic"]["state"] == "safe")
+
+
+def test_unconfirmed_tick_is_read_again(
+    town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Kafka does not confirm the topic after a tick was read, the tick is read and verified again, and shown."""
+    open_town_log(town)
+    town.publish(FIRST)
+    page = open_page(town)
+    confirm, failed = Subscriber.require_same_topic, threading.Event()
+
+    def fail_once(subscriber: Subscriber) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise UnreachableError("planted")
+        confirm(subscriber)
+
+    monkeypatch.setattr(reader, "ASK_SECONDS", 60)  # it confirms only when it has read records
+    monkeypatch.setattr(reader, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(Subscriber, "require_same_topic", fail_once)
+    town.publish(FIRST + 1, {"market": 12})
+    eventually(failed.is_set)
+    eventually(lambda: by_id(page)["market"]["state"] == "noisy_count")
+
+
+def test_position_is_before_waiting_answers() -> None:
+    """Who resumes at a position that was published within a tick receives the whole tick."""
+    log = open_log()
+    records = publish([*sign(log, 0), *sign(log, 1)])
+    verification = Verification(SIGNER.verifier, TOPIC_ID)
+    assert reader.verify(records[:4], {0: 4}, verification).position == {0: 3}
+    assert reader.verify(records[4:], {0: 6}, verification).position == {0: 6}

@@ -88,6 +88,8 @@ function showCounts() {
   for (const state of STATES) buttons[state].querySelector("b").textContent = words.number.format(counts[state]);
   const latest = store.at ?? store.asOf;
   const asOf = latest ? words.time(latest, true) : null;
+  const signed = byId("signed");
+  if (signed) signed.hidden = counts.unknown === store.ids.length; // with a forged answer, every place is unknown
   byId("as-of").textContent = asOf ? words.fill("as_of_line", { as_of: asOf }) : texts.nothing_yet;
   return { ...counts, as_of: asOf ?? "–" };
 }
