@@ -286,14 +286,17 @@ class LedgerState:
         self.charged[key] = max(epsilon, self.charged.get(key, epsilon))
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
-        """Record marks. Of two marks of one tick, the longer one counts."""
+        """Record marks. Of two marks of one tick, the first noisy count stays; the larger ε and the later end count."""
         if not marks:
             return  # the state does not grow with the places that were never answered
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
             before = known.get(mark.tick)
-            if before is None or mark.until > before.until:
+            if before is None:
                 known[mark.tick] = mark
+            elif mark.until > before.until or mark.epsilon > before.epsilon:
+                epsilon, until = max(before.epsilon, mark.epsilon), max(before.until, mark.until)
+                known[mark.tick] = replace(before, epsilon=epsilon, until=until)
 
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.

@@ -206,6 +206,15 @@ def test_past_marks_last_for_a_period() -> None:
     assert state.past == {}
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_marks_of_one_tick(turned: bool) -> None:
+    """Of two marks of one tick, the larger ε and the later end count: a longer mark at a smaller ε refunds nothing."""
+    marks = Mark(5, 3, Fraction(1), 6), Mark(5, 3, Fraction(1, 100), 9)
+    state = LedgerState()
+    state.spend("zoo", "place-0", marks[::-1] if turned else marks)
+    assert state.find_marks("zoo", "place-0") == (Mark(5, 3, Fraction(1), 9),)
+
+
 def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
     """Marks that have run out are kept for the longest mark lifetime.
 
