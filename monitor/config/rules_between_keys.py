@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from monitor.config.kafka_and_redis import (
-    SASL_MECHANISMS,
-    AuditorSettings,
-    KafkaSettings,
-    RedisSettings,
-    find_url_password,
-)
+from monitor.config.kafka_and_redis import SASL_MECHANISMS, AuditorSettings, KafkaSettings, RedisSettings
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.rules_of_connections import (
+    SENTINEL_USER,
+    TLS_FILES,
+    check_auditor,
+    check_certificate,
+    check_redis,
+)
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.single_values import MAX_SHARDS
 from monitor.contracts.instants import DAY, SECOND, format_duration, format_instant, to_datetime
@@ -33,8 +34,6 @@ MAX_VISIT: Final = 365 * DAY
 MAX_PARTITIONS: Final = 10_000
 """The maximum number of partitions that Kafka creates per request."""
 
-_SENTINEL_USER: Final = ("sentinel_username", "sentinel_password_file")
-_TLS_FILES: Final = ("ca_file", "certificate_file", "key_file")
 _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
 
@@ -76,10 +75,10 @@ def find_broken_rules(sections: Sections) -> Iterator[Problem]:
     for index, monitor in sections.monitors.items():
         yield from _check_monitor(sections, f"monitors.{index}", monitor)
     yield from _check_kafka(sections)
-    if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *_SENTINEL_USER, *_TLS_FILES))):
-        yield from _check_redis(sections.redis)
+    if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *SENTINEL_USER, *TLS_FILES))):
+        yield from check_redis(sections.redis)
     if has("auditor.username", "auditor.password_file", "auditor.certificate_file", "auditor.key_file"):
-        yield from _check_auditor(sections.auditor)
+        yield from check_auditor(sections.auditor)
 
 
 def _check_kafka(sections: Sections) -> Iterator[Problem]:
@@ -94,7 +93,7 @@ def _check_kafka(sections: Sections) -> Iterator[Problem]:
         yield from _check_sasl(sections)
         yield from _check_tls(sections)
     if has("kafka.certificate_file", "kafka.key_file"):
-        yield from _check_certificate("kafka", kafka)
+        yield from check_certificate("kafka", kafka)
 
 
 def _check_monitor(sections: Sections, key: str, monitor: AnyMonitor) -> Iterator[Problem]:
@@ -343,74 +342,6 @@ def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
 
 def _check_tls(sections: Sections) -> Iterator[Problem]:
     kafka = sections.kafka
-    for name in _TLS_FILES:
+    for name in TLS_FILES:
         if sections.has(f"kafka.{name}") and getattr(kafka, name) is not None and not kafka.uses_tls:
             yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
-
-
-def _check_auditor(auditor: AuditorSettings) -> Iterator[Problem]:
-    """Yield a problem for each half of an identity: without its other half, the auditor could not use it."""
-    yield from _check_certificate("auditor", auditor)
-    has_password = auditor.password_file is not None or auditor.password is not None
-    if has_password and auditor.username is None:
-        yield Problem(
-            "auditor.username", "missing", "a user, because auditor has a password", "Add it, or remove the password."
-        )
-    if auditor.username is not None and not has_password:
-        yield Problem(
-            "auditor.password_file",
-            "missing",
-            "a file, because auditor.username is set",
-            "Add it, or set LOCATION_MONITOR__AUDITOR__PASSWORD.",
-        )
-
-
-def _check_certificate(section: str, settings: KafkaSettings | RedisSettings | AuditorSettings) -> Iterator[Problem]:
-    """Yield a problem for a certificate without its private key, or a private key without its certificate."""
-    certificate, key = settings.certificate_file is not None, settings.key_file is not None
-    if certificate != key:
-        missing, given = ("key_file", "certificate_file") if certificate else ("certificate_file", "key_file")
-        yield Problem(
-            f"{section}.{missing}",
-            "missing",
-            f"a file, because {section}.{given} is set",
-            f"Add it, or remove {section}.{given}.",
-        )
-
-
-def _check_sentinel_user(redis: RedisSettings) -> Iterator[Problem]:
-    for name in _SENTINEL_USER:
-        if getattr(redis, name) is not None and not redis.sentinels:
-            yield Problem(f"redis.{name}", "set", "no such key without redis.sentinels", "Remove it, or add these.")
-    if redis.sentinel_username is not None and redis.sentinel_password_file is None:
-        yield Problem(
-            "redis.sentinel_password_file", "missing", "a file, because redis.sentinel_username is set", "Add it."
-        )
-
-
-def _check_redis(redis: RedisSettings) -> Iterator[Problem]:
-    parts = redis.parts
-    for name in _TLS_FILES if parts.scheme != "rediss" else ():
-        if getattr(redis, name) is not None:
-            yield Problem(
-                f"redis.{name}", "set", "no such key without TLS", "Use rediss:// in redis.url, or remove the key."
-            )
-    yield from _check_certificate("redis", redis)
-    if redis.username is not None and parts.username:
-        yield Problem("redis.username", "set twice", "one user", "Remove it here, or from redis.url.")
-    if redis.password is not None and find_url_password(redis.url.get_secret_value()) is not None:
-        yield Problem("redis.password", "set twice", "one password", "Remove it here, or from redis.url.")
-    yield from _check_sentinel_user(redis)
-    if redis.sentinels and redis.cluster:
-        yield Problem("redis.sentinels", "set", "no such key with cluster: true", "Remove one of them.")
-    elif redis.sentinels and (parts.scheme == "unix" or parts.port is not None):
-        yield Problem(
-            "redis.url",
-            redis.address,
-            "the name by which redis.sentinels know the primary, without a port, such as redis://primary/0",
-            "Remove the port, or redis.sentinels.",
-        )
-    if redis.cluster and (parts.scheme == "unix" or parts.path.strip("/") not in {"", "0"} or "db=" in parts.query):
-        yield Problem(
-            "redis.url", redis.address, "database 0 on a network address with cluster: true", "End the URL with /0."
-        )
