@@ -1,23 +1,23 @@
 """The checkpoint that ends each signed tick of an output partition (C2SP's tlog-checkpoint).
 
-A checkpoint signs the size and the root of the Merkle tree over the answers that the partition contains up to its tick.
-Owner records and the ledger's first record are not in the tree: they are no answers, and a takeover adds some.
+A checkpoint signs the size and the root of the Merkle tree over the ticks that the partition contains, and the newest
+leaf. A leaf is the hash of all answers of a tick: with a leaf for each answer, signing would take three times as long.
+Owner records and the ledger's first record are in no leaf: they are no answers, and a takeover adds some.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 import msgspec
 from pydantic import Field
 
-from monitor.contracts.merkle import Tree, hash_leaf
+from monitor.contracts.merkle import HASH_BYTES, Tree, hash_leaf
 from monitor.contracts.output_records import (
     LEDGER,
     OWNER,
@@ -34,14 +34,10 @@ from monitor.contracts.signed_notes import Signer, Verifier
 
 CHECKPOINT: Final = f"{TYPE_PREFIX}checkpoint"
 NOT_IN_THE_TREE: Final = frozenset({CHECKPOINT.encode(), LEDGER.encode(), OWNER.encode()})
-"""The values of `ce_type` whose records are no leaves."""
-
-SIGNED_HEADERS: Final = ("ce_type", "ce_id", "ce_time")
-"""The headers that a leaf contains, with the value. None of them may contain a newline."""
+"""The values of `ce_type` whose records are in no leaf."""
 
 _KEY: Final = "checkpoint"
-_TEXT: Final = re.compile(r"(\S+)\n(0|[1-9][0-9]{0,18})\n(\S+)\ntick (0|-?[1-9][0-9]{0,18})\n")
-_HASH_BYTES: Final = 32
+_TEXT: Final = re.compile(r"(\S+)\n([1-9][0-9]{0,18})\n(\S+)\ntick (0|-?[1-9][0-9]{0,18}) (\S+)\n")
 
 Hash = Annotated[str, Field(pattern="^[A-Za-z0-9+/]{43}=$")]
 
@@ -52,7 +48,7 @@ class CheckpointRecord(Contract):
     kind: Literal["checkpoint"]
     tick: Tick
     as_of: Time
-    note: str = Field(description="A signed note (C2SP): origin, size and root of the tree, and the tick.")
+    note: str = Field(description="A signed note (C2SP): origin, size and root of the tree, the tick and its leaf.")
     hashes: list[Hash] = Field(
         max_length=64, description="The roots of the tree's complete subtrees, the largest first."
     )
@@ -62,11 +58,13 @@ class CheckpointRecord(Contract):
 class Checkpoint:
     """A checkpoint whose signature was verified. `text` is what the key signed.
 
-    `origin` names the log: the key, the topic's id, the partition, and the tick with which the log begins.
+    `origin` names the log: the key, the topic's id, the partition, and the tick with which the log begins. `leaf` is
+    the hash of the answers of `tick`, and the last leaf of `tree`.
     """
 
     origin: str
     tick: int
+    leaf: bytes
     tree: Tree
     text: str
 
@@ -75,9 +73,9 @@ class Checkpoint:
         """Whether the log begins with this tick."""
         return self.origin.rpartition("/")[2] == str(self.tick)
 
-    def ends(self, before: Tree, leaves: Iterable[bytes]) -> bool:
-        """Return whether this checkpoint signs exactly these leaves after a tree."""
-        return before.extend(leaves) == self.tree
+    def follows(self, before: Tree) -> bool:
+        """Return whether the tree is this earlier one with the leaf of this tick."""
+        return before.append(self.leaf) == self.tree
 
 
 class _Value(msgspec.Struct):
@@ -86,7 +84,7 @@ class _Value(msgspec.Struct):
     hashes: list[str]
 
 
-_decode: Final = msgspec.json.Decoder(_Value).decode
+_decode_value: Final = msgspec.json.Decoder(_Value).decode
 
 
 def name_log(key_name: str, topic_id: str, partition: int) -> str:
@@ -94,13 +92,13 @@ def name_log(key_name: str, topic_id: str, partition: int) -> str:
     return f"{key_name}/{topic_id}/{partition}/"
 
 
-def write_text(origin: str, tick: int, tree: Tree) -> str:
-    """Return the text of a checkpoint. C2SP allows the line with the tick as an extension."""
-    return f"{origin}\n{tree.size}\n{base64.b64encode(tree.root).decode()}\ntick {tick}\n"
+def write_text(origin: str, tick: int, leaf: bytes, tree: Tree) -> str:
+    """Return the text of a checkpoint. C2SP allows the line with the tick and its leaf as an extension."""
+    return f"{origin}\n{tree.size}\n{_encode(tree.root)}\ntick {tick} {_encode(leaf)}\n"
 
 
 def make_checkpoint_record(
-    source: str, signer: Signer, origin: str, partition: int, tick: int, as_of: int, tree: Tree
+    source: str, signer: Signer, origin: str, partition: int, tick: int, as_of: int, leaf: bytes, tree: Tree
 ) -> OutputRecord:
     """Return the record of a checkpoint. The same tree always has the same bytes."""
     value = encode(
@@ -108,8 +106,8 @@ def make_checkpoint_record(
             "kind": _KEY,
             "tick": tick,
             "as_of": format_time(as_of),
-            "note": signer.sign(write_text(origin, tick, tree)),
-            "hashes": [base64.b64encode(each).decode() for each in tree.hashes],
+            "note": signer.sign(write_text(origin, tick, leaf, tree)),
+            "hashes": [_encode(each) for each in tree.hashes],
         }
     )
     digest = hashlib.sha256(value).hexdigest()[:16]
@@ -122,23 +120,45 @@ def read_checkpoint(value: bytes | None, verifier: Verifier, log: str) -> Checkp
     `log` is how its origin must begin (`name_log`).
     """
     try:
-        record = _decode(value or b"")
-        hashes = tuple(base64.b64decode(each, validate=True) for each in record.hashes)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, binascii.Error, ValueError):
+        record = _decode_value(value or b"")
+        text = verifier.open(record.note)
+        parts = None if text is None else _TEXT.fullmatch(text)
+        if text is None or parts is None or not parts[1].startswith(log):
+            return None
+        size, leaf = int(parts[2]), _decode(parts[5])
+        tree = Tree(size, tuple(map(_decode, record.hashes)))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None
-    text = verifier.open(record.note)
-    parts = None if text is None else _TEXT.fullmatch(text)
-    if text is None or parts is None or not parts[1].startswith(log):
+    if len(tree.hashes) != size.bit_count() or write_text(parts[1], record.tick, leaf, tree) != text:
         return None
-    size, tree = int(parts[2]), Tree(int(parts[2]), hashes)
-    if len(hashes) != size.bit_count() or any(len(each) != _HASH_BYTES for each in hashes):
-        return None
-    if write_text(parts[1], record.tick, tree) != text:
-        return None
-    return Checkpoint(parts[1], record.tick, tree, text)
+    return Checkpoint(parts[1], record.tick, leaf, tree, text)
 
 
-def hash_answer(headers: Mapping[str, bytes | None], value: bytes | None) -> bytes:
-    """Return the hash of an answer's leaf, given its headers by name."""
-    ce_type, ce_id, ce_time = map(headers.get, SIGNED_HEADERS)
-    return hash_leaf(b"\n".join((ce_type or b"", ce_id or b"", ce_time or b"", value or b"")))
+def hash_answers(answers: Iterable[tuple[Iterable[tuple[str, bytes | None]], bytes | None]]) -> bytes:
+    """Return the leaf of a tick, given the headers and the value of each answer in the order of their offsets.
+
+    The leaf contains four lines for each answer: ce_type, ce_id, ce_time and the value.
+
+    Raises:
+        ValueError: one of them contains a newline, so it could be read as two lines. The service writes no such answer.
+    """
+    lines: list[bytes] = []
+    for headers, value in answers:
+        named = dict(headers)
+        lines += (named.get("ce_type") or b"", named.get("ce_id") or b"", named.get("ce_time") or b"", value or b"")
+    content = b"\n".join(lines)
+    if content.count(b"\n") > max(0, len(lines) - 1):
+        raise ValueError("an answer contains a newline")
+    return hash_leaf(content)
+
+
+def _encode(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()
+
+
+def _decode(text: str) -> bytes:
+    """Return a hash. Raise ValueError if the text is something else."""
+    digest = base64.b64decode(text, validate=True)
+    if len(digest) != HASH_BYTES:
+        raise ValueError(text)
+    return digest

@@ -6,7 +6,7 @@ import json
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.contracts.checkpoints import hash_answer, make_checkpoint_record, name_log
+from monitor.contracts.checkpoints import hash_answers, make_checkpoint_record, name_log
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.instants import HOUR, parse_instant
@@ -108,10 +108,10 @@ def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -
 
 def _make_checkpoint() -> OutputRecord:
     answer = _make_over_time("safe", 8)
-    tree = Tree().extend([hash_answer(dict(answer.headers), answer.value)])
+    leaf = hash_answers([(answer.headers, answer.value)])
     signer = Signer("example.org/town", bytes(range(32)))
     origin = f"{name_log('example.org/town', _TOPIC_ID, 0)}8"
-    return make_checkpoint_record("town", signer, origin, 0, 8, _GRID.as_of(8), tree)
+    return make_checkpoint_record("town", signer, origin, 0, 8, _GRID.as_of(8), leaf, Tree().append(leaf))
 
 
 def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:

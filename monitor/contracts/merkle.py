@@ -1,12 +1,12 @@
-"""The Merkle tree of RFC 6962 over published records, without the records: its size and its right edge."""
+"""The Merkle tree of RFC 6962 over published ticks, without the ticks: its size and its right edge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+HASH_BYTES: Final = 32
 _LEAF: Final = b"\0"
 _NODE: Final = b"\1"
 
@@ -28,23 +28,13 @@ class Tree:
             root = sha256(_NODE + left + root).digest()
         return root
 
-    def extend(self, leaves: Iterable[bytes]) -> Tree:
-        """Return the tree with more leaves, given their hashes.
-
-        Each round combines the new nodes of one level. The last one waits in `edge` if its sibling is missing.
-        """
-        level, waiting, edge = list(leaves), list(self.hashes), list[bytes]()
-        before, after = self.size, self.size + len(level)
-        size = after
-        while after:
-            if before % 2:
-                level.insert(0, waiting.pop())
-            if after % 2:
-                edge.append(level.pop())
-            nodes = iter(level)
-            level = [sha256(_NODE + left + right).digest() for left, right in zip(nodes, nodes, strict=True)]
-            before, after = before // 2, after // 2
-        return Tree(size, tuple(reversed(edge)))
+    def append(self, leaf: bytes) -> Tree:
+        """Return the tree with one more leaf, given its hash. It completes as many subtrees as `size` ends in ones."""
+        size, hashes = self.size, list(self.hashes)
+        while size % 2:
+            leaf = sha256(_NODE + hashes.pop() + leaf).digest()
+            size //= 2
+        return Tree(self.size + 1, (*hashes, leaf))
 
 
 def hash_leaf(content: bytes) -> bytes:

@@ -12,7 +12,8 @@ STORE_UNREACHABLE: Final = "store_unreachable"
 LATE: Final = "late"
 FACTS_MISSING: Final = "facts_missing"
 LEDGER_LOST: Final = "ledger_lost"
-CAUSES: Final = (INPUT_BEHIND, KAFKA_UNREACHABLE, STORE_UNREACHABLE, LATE, FACTS_MISSING, LEDGER_LOST)
+NOT_SIGNED: Final = "not_signed"
+CAUSES: Final = (INPUT_BEHIND, KAFKA_UNREACHABLE, STORE_UNREACHABLE, LATE, FACTS_MISSING, LEDGER_LOST, NOT_SIGNED)
 
 _EXPLANATIONS: Final = {
     KAFKA_UNREACHABLE: "Kafka did not return the ends of the input partitions",
@@ -20,6 +21,7 @@ _EXPLANATIONS: Final = {
     LATE: "the facts were complete only after the release time",
     FACTS_MISSING: "the facts of earlier slots are incomplete: they are being read again, or they have been evicted",
     LEDGER_LOST: "earlier answers about a designated time were lost with the ledger, or expired",
+    NOT_SIGNED: "the ledger has noisy counts about a designated time that the service has not signed",
 }
 
 

@@ -182,8 +182,9 @@ METRICS: Final[tuple[Metric, ...]] = (
         "`input_behind`: the facts had not reached the ends of the input partitions. `kafka_unreachable`: the ends are "
         "not known. `store_unreachable`: Redis did not answer. `late`: the facts were complete only after the release "
         "time. `facts_missing`: the facts of earlier slots are incomplete, for example while they are read again. "
-        "`ledger_lost`: earlier answers about a designated time were lost with the ledger, or expired. A shard with "
-        "two causes counts for each.",
+        "`ledger_lost`: earlier answers about a designated time were lost with the ledger, or expired. "
+        "`not_signed`: the ledger has noisy counts about a designated time that were not signed. A shard with two "
+        "causes counts for each.",
     ),
     Metric(
         "gauge",

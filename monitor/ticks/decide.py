@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.output_records import DesignatedTime, OutputRecord, make_at_times_record, make_hot_spots_record
 from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
-from monitor.contracts.unknown_causes import FACTS_MISSING, LEDGER_LOST
+from monitor.contracts.unknown_causes import FACTS_MISSING, LEDGER_LOST, NOT_SIGNED
 from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
@@ -141,19 +141,22 @@ class Decider:
         state: LedgerState,
         tally: _Tally,
     ) -> list[OutputRecord]:
-        ids = self._parameters.registry.ids
-        noisy = state.times.noisy.setdefault((monitor.name, time), {})
+        ids, key = self._parameters.registry.ids, (monitor.name, time)
+        noisy, published = state.times.noisy.setdefault(key, {}), state.published.times.noisy.setdefault(key, {})
         marked = self._find_marked_rows(noisy)
         records = []
         for shard in self._shards:
             complete = self._is_complete_at(time, shard, evidence, state, tally)
+            if complete and any(ids[row] not in published for row in marked[shard]):
+                complete = False
+                tally.unknown.add((shard, NOT_SIGNED))
             if complete:
                 present = evidence.readings[shard].present
                 for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], present[time]):
-                    noisy[ids[row]] = (tick, count)
+                    noisy[ids[row]] = published[ids[row]] = (tick, count)
                     marked[shard].append(row)
             tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
-            shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard])}
+            shown = {ids[row]: published[ids[row]] for row in sorted(marked[shard]) if ids[row] in published}
             bounds = self._draw_lower_bounds(monitor, time, shard, tick, evidence, state) if complete else None
             records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown, bounds))
         return records

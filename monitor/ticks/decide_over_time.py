@@ -13,7 +13,7 @@ from monitor.contracts.output_records import OutputRecord, OverTimeWriter
 from monitor.contracts.parameters import OverTime, Parameters
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
-from monitor.privacy.over_time import OverTimeAnswer
+from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
 from monitor.store.facts import Window
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState
@@ -57,7 +57,7 @@ class OverTimeDecider:
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> list[OverTimeAnswer]:
         """Draw the answer of each place once, and record the spent ε in `state`."""
-        name = self.monitor.name
+        name, published = self.monitor.name, state.published
         lost_tick = None if state.lost_at is None else self._parameters.grid.find_slot(state.lost_at)
         noise, counts = self._draw_noise(), self._count_people(tick, evidence, state)
         answers = []
@@ -65,8 +65,19 @@ class OverTimeDecider:
             marks = state.find_marks(name, location)
             answer = over_time.step(rule, marks, tick, count, drawn, lost_tick=lost_tick)
             state.spend(name, location, answer.marks)  # also if a changed rule has lengthened them
-            answers.append(answer)
+            hides = answer.marks and published is not state
+            answers.append(self._hide_unsigned(tick, location, rule, answer, published) if hides else answer)
         return answers
+
+    def _hide_unsigned(
+        self, tick: int, location: str, rule: OverTimeRule, answer: OverTimeAnswer, published: LedgerState
+    ) -> OverTimeAnswer:
+        """Return an answer that repeats only signed noisy counts. The others are spent, and may be somebody else's."""
+        signed = over_time.extend_marks(rule, published.find_marks(self.monitor.name, location))
+        drawn = answer.marks[-1:] if answer.status == "noisy_count" else ()
+        marks = (*over_time.select_running_marks(signed, tick), *drawn)
+        published.spend(self.monitor.name, location, marks)
+        return answer._replace(marks=marks)
 
     def write(self, tick: int, answers: Iterable[OverTimeAnswer]) -> list[OutputRecord]:
         """Return the records of the answers of a tick, in registry order."""

@@ -127,7 +127,8 @@ class LedgerState:
     expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first remaining
     record, if earlier ones have expired. `eras`: (last tick before an owner, that owner's F), where F is known.
     `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be decided.
-    `signed`: the signed log of an owner whose answers are signed, else None.
+    `signed`: the signed log of an owner whose answers are signed, else None. `confirmed`: the state as folded from the
+    signed ticks only, once the key has signed one.
     """
 
     terms: OwnerTerms | None = None
@@ -142,6 +143,15 @@ class LedgerState:
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
     signed: SignedLog | None = None
+    confirmed: LedgerState | None = None
+
+    @property
+    def published(self) -> LedgerState:
+        """The state whose noisy counts may be published again: with a signed log, only what its key has signed.
+
+        Everything is spent that `self` contains. If the key has signed nothing yet, its log begins with that too.
+        """
+        return self if self.confirmed is None else self.confirmed
 
     @property
     def lost_at(self) -> int | None:
@@ -206,8 +216,7 @@ class LedgerState:
         entry = read_record(record.key, record.value, record.headers)
         match entry:
             case None:
-                if self.signed is not None:
-                    self.signed.read(record, self.last_tick, self.last_records.values())
+                self._confirm(record, grid)
             case StartEntry():
                 self._fold_terms(entry)
             case OwnerEntry():
@@ -218,6 +227,14 @@ class LedgerState:
                     self.owned_since = record.timestamp_ms * 1_000
             case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
                 self._fold_answer(entry, record, grid)
+
+    def _confirm(self, record: OutputRecord, grid: SlotGrid) -> None:
+        """Fold the answers of the last tick into `confirmed`, if this record is a checkpoint that signs them."""
+        answers = list(self.last_records.values())
+        if self.signed is not None and self.signed.read(record, self.last_tick, answers):
+            self.confirmed = self.confirmed or LedgerState()
+            for answer in answers:
+                self.confirmed.fold(answer, grid)
 
     def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
         if self.terms is None and self.expired_until is None and isinstance(entry, OwnerEntry):
@@ -315,6 +332,8 @@ class LedgerState:
             if not past:
                 del self.past[key]
         self.times.forget(oldest_time)
+        if self.confirmed is not None:
+            self.confirmed.forget(tick, mark_lifetime, oldest_time)
 
 
 def _check_grid(entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:

@@ -1,8 +1,8 @@
 """Sign the ticks of a ledger partition, so that nobody can alter its answers unseen (docs/guarantees.md).
 
 The owner signs the ticks that it decides. The tree goes on from the last tick in the ledger that this key has signed.
-A tick also repeats earlier noisy counts, as the takeover has read them from the ledger, signed or not. Whoever else can
-write to the ledger before a takeover gets false ones signed: access rights must prevent that.
+A tick also repeats earlier noisy counts. They must have been signed too, because whoever else can write to the ledger
+could have written the others before the takeover.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from monitor.contracts.checkpoints import (
     CHECKPOINT,
     Checkpoint,
-    hash_answer,
+    hash_answers,
     make_checkpoint_record,
     name_log,
     read_checkpoint,
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _SignedTick:
-    """A signed tick in the ledger, and its records with the checkpoint."""
+    """A signed tick in the ledger, and its records with the checkpoint; none if the ledger has other answers."""
 
     checkpoint: Checkpoint
     records: tuple[OutputRecord, ...]
@@ -51,33 +51,35 @@ class SignedLog:
         self._origin = ""
         self._tree = Tree()
 
-    def read(self, record: OutputRecord, last_tick: int | None, answers: Iterable[OutputRecord]) -> None:
+    def read(self, record: OutputRecord, last_tick: int | None, answers: Sequence[OutputRecord]) -> bool:
         """Read a ledger record of another kind than answers. `answers` are those of the last tick before it.
 
-        A checkpoint that this key has not signed is ignored, and so is one that is repeated.
+        Return whether it signs them. A checkpoint that this key has not signed is ignored, and so is one that is
+        repeated.
         """
         if dict(record.headers).get("ce_type") != CHECKPOINT.encode():
-            return
+            return False
         checkpoint = read_checkpoint(record.value, self._signer.verifier, self._log)
         if checkpoint is None or (self._last is not None and checkpoint.tick <= self._last.checkpoint.tick):
-            return
-        self._last = _SignedTick(checkpoint, (*answers, record) if checkpoint.tick == last_tick else (record,))
+            return False
+        is_signed = checkpoint.tick == last_tick and _has_signed(checkpoint, answers)
+        self._last = _SignedTick(checkpoint, (*answers, record) if is_signed else ())
+        return is_signed
 
     def choose_repeated(self, last_tick: int | None, answers: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
         """Return the records that a takeover appends again: the last tick with its checkpoint, and continue from it.
 
-        Records after the last checkpoint are not repeated, because anybody may have written them. They count as spent,
-        and later ticks repeat their noisy counts. If an owner was stopped within its transaction, this transaction was
-        aborted, and all earlier ones are complete.
+        Records after the last checkpoint are not repeated, because anybody may have written them. They count as spent.
+        If an owner was stopped within its transaction, this transaction was aborted, and all earlier ones are complete.
         """
         last = self._last
         if last is None:
             return answers
         self._origin, self._tree = last.checkpoint.origin, last.checkpoint.tree
-        if last.checkpoint.tick == last_tick:
+        if last.checkpoint.tick == last_tick and last.records:
             return last.records
         log.warning(
-            "ledger partition %d: tick %s has no checkpoint of this service, so it is not published again",
+            "ledger partition %d: the answers of tick %s are not signed, so they are not published again",
             self._partition,
             last_tick,
         )
@@ -88,7 +90,15 @@ class SignedLog:
         if not self._origin:
             self._origin = f"{self._log}{tick}"
             log.warning("ledger partition %d: a new signed log begins: %s", self._partition, self._origin)
-        self._tree = self._tree.extend(hash_answer(dict(answer.headers), answer.value) for answer in answers)
+        leaf = hash_answers((answer.headers, answer.value) for answer in answers)
+        self._tree = self._tree.append(leaf)
         return make_checkpoint_record(
-            self._source, self._signer, self._origin, self._partition, tick, as_of, self._tree
+            self._source, self._signer, self._origin, self._partition, tick, as_of, leaf, self._tree
         )
+
+
+def _has_signed(checkpoint: Checkpoint, answers: Iterable[OutputRecord]) -> bool:
+    try:
+        return hash_answers((answer.headers, answer.value) for answer in answers) == checkpoint.leaf
+    except ValueError:
+        return False

@@ -92,7 +92,8 @@ class AtTimesCheck(Check):
         """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and never changes."""
         known = self._history.get_noisy_counts(form)
         for location in self._select_shard(known, form.shard) - form.noisy_counts.keys():
-            self._findings.add(BUDGET, f"{where}: the noisy count of {location} is gone")
+            if form.status == "complete" or not self._history.may_be_hidden(known[location].tick):
+                self._findings.add(BUDGET, f"{where}: the noisy count of {location} is gone")
         for location, noisy in form.noisy_counts.items():
             if location not in known:
                 known[location] = noisy

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -25,7 +25,8 @@ from monitor.tools.audit.reader import PATIENCE_SECONDS, HiddenRecordsError, Sou
 
 _CHECKPOINT: Final = b"org.location-monitor.checkpoint"
 _NO_LEAVES: Final = (b"org.location-monitor.owner", b"org.location-monitor.ledger")
-_TEXT: Final = re.compile(r"(\S+/(-?\d{1,19}))\n(\d{1,19})\n([A-Za-z0-9+/]{43}=)\ntick (-?\d{1,19})\n", re.ASCII)
+_HASH: Final = r"([A-Za-z0-9+/]{43}=)"
+_TEXT: Final = re.compile(rf"(\S+/(-?\d{{1,19}}))\n(\d{{1,19}})\n{_HASH}\ntick (-?\d{{1,19}}) {_HASH}\n", re.ASCII)
 _SIGNATURE: Final = re.compile(r"— (\S+) ([A-Za-z0-9+/]+={0,2})")
 _MOST_LINES: Final = 16
 _RECORDS_PER_TURN: Final = 20_000
@@ -76,15 +77,12 @@ class Edge:
     size: int = 0
     roots: tuple[bytes, ...] = ()
 
-    def grow(self, leaves: Iterable[bytes]) -> Edge:
-        """Return the tree with more leaves, given their hashes."""
-        size, roots = self.size, list(self.roots)
-        for leaf in leaves:
-            size += 1
-            roots.append(leaf)
-            for _ in range((size & -size).bit_length() - 1):  # each new leaf completes as many subtrees
-                right, left = roots.pop(), roots.pop()
-                roots.append(sha256(b"\x01" + left + right).digest())
+    def grow(self, leaf: bytes) -> Edge:
+        """Return the tree with one more leaf, given its hash."""
+        size, roots = self.size + 1, [*self.roots, leaf]
+        for _ in range((size & -size).bit_length() - 1):  # the leaf completes as many subtrees
+            right, left = roots.pop(), roots.pop()
+            roots.append(sha256(b"\x01" + left + right).digest())
         return Edge(size, tuple(roots))
 
     def compute_root(self) -> bytes:
@@ -111,6 +109,7 @@ class _Checkpoint:
 
     origin: str
     tick: int
+    leaf: bytes
     edge: Edge
     text: str
     line: str
@@ -121,17 +120,22 @@ class _Checkpoint:
 class _Log:
     """What is known of an output partition.
 
-    `head`: its last checkpoint. `before`: the tree before it; None if it is not known. `leaves`: of the answers since
-    then, which have the `ce_time` `time`. `newest`: the latest `ce_time`. `whole`: before the first checkpoint, whether
-    all answers of the next tick have been read.
+    `head`: its last checkpoint. `verified`: whether the answers of its tick are those signed. `lines`: the signed lines
+    of the answers since then, which have the `ce_time` `time`. `newest`: the latest `ce_time`. `whole`: before the
+    first checkpoint, whether all answers of the next tick have been read.
     """
 
     whole: bool
     head: _Checkpoint | None = None
-    before: Edge | None = None
-    leaves: list[bytes] = field(default_factory=list)
+    verified: bool = False
+    lines: list[bytes] = field(default_factory=list)
     time: bytes = b""
     newest: bytes = b""
+
+    def has_signed(self, found: _Checkpoint) -> bool:
+        """Return whether a checkpoint signs the answers since the last one."""
+        leaf = sha256(b"\x00" + b"\n".join(self.lines)).digest()
+        return leaf == found.leaf and not any(b"\n" in line for line in self.lines)
 
 
 class Signatures:
@@ -150,7 +154,7 @@ class Signatures:
     @property
     def notes(self) -> dict[int, tuple[int, str]]:
         """By partition, the tick and the signed note of the last checkpoint, if its answers are those signed."""
-        heads = {partition: log.head for partition, log in self._logs.items() if log.before is not None}
+        heads = {partition: log.head for partition, log in self._logs.items() if log.verified}
         return {
             partition: (head.tick, f"{head.text}\n{head.line}\n")
             for partition, head in heads.items()
@@ -167,10 +171,10 @@ class Signatures:
         if kind == _CHECKPOINT:
             found = self._read(f"{topic_id}/{partition}/", value)
             if found is None and log.head is None:  # an earlier key may have signed it
-                log.leaves, log.whole = [], True
+                log.lines, log.whole = [], True
                 return
             wrong = "a checkpoint has no valid signature for this partition" if found is None else _judge(log, found)
-            log.leaves = []
+            log.lines = []
             if wrong:
                 self._report(partition, log, wrong)
         elif kind not in _NO_LEAVES:
@@ -179,21 +183,19 @@ class Signatures:
     def end(self, partition: int) -> None:
         """Note that the records of a partition end here, and that no transaction is open: the last tick is complete."""
         log = self._logs.get(partition)
-        if log is not None and log.leaves:
+        if log is not None and log.lines:
             self._drop_unsigned(partition, log)
 
     def _take_answer(self, partition: int, log: _Log, headers: Mapping[str, bytes], value: bytes) -> None:
         signed = [headers.get(name, b"") for name in ("ce_type", "ce_id", "ce_time")]
-        if log.leaves and log.time != signed[2]:
+        if log.lines and log.time != signed[2]:
             self._drop_unsigned(partition, log)
-        if any(b"\n" in text for text in signed):
-            self._report(partition, log, "a header of a record has two lines")
         log.time = signed[2]
-        log.leaves.append(sha256(b"\x00" + b"\n".join([*signed, value])).digest())
+        log.lines += [*signed, value]
 
     def _drop_unsigned(self, partition: int, log: _Log) -> None:
         """Report answers that no checkpoint follows, if it is not before the first checkpoint."""
-        log.leaves, log.whole = [], True
+        log.lines, log.whole = [], True
         if log.head is not None:
             self._report(partition, log, f"answers after tick {log.head.tick} have no checkpoint")
 
@@ -217,7 +219,7 @@ class Signatures:
         for line in lines.split("\n")[:_MOST_LINES]:
             for key in self._keys:
                 if parts[1] == f"{key.name}/{place}{parts[2]}" and key.has_signed(parts[0], line):
-                    return _Checkpoint(parts[1], record.tick, edge, parts[0], line, begins)
+                    return _Checkpoint(parts[1], record.tick, b64decode(parts[6]), edge, parts[0], line, begins)
         return None
 
     def _report(self, partition: int, log: _Log, text: str) -> None:
@@ -227,25 +229,26 @@ class Signatures:
 
 def _judge(log: _Log, found: _Checkpoint) -> str:
     """Compare a checkpoint with what came before it. Return what is wrong; empty if nothing is."""
-    head = log.head
+    head, signed = log.head, log.has_signed(found)
     if head is None:
-        return _begin(log, found)
+        return _begin(log, found, signed=signed)
     if found.text == head.text:  # a new owner appends the last tick again
-        same = log.before is None or log.before.grow(log.leaves) == found.edge
-        return "" if same else f"tick {found.tick} is repeated with other answers"
+        return "" if signed else f"tick {found.tick} is repeated with other answers"
     if found.tick <= head.tick:
         return f"tick {found.tick} is signed after tick {head.tick}"
-    log.before, log.head = Edge() if found.begins else head.edge, found
+    log.head, log.verified = found, signed
     if found.origin != head.origin and not found.begins:
         return f"tick {found.tick} is in another log than tick {head.tick}"
-    same = log.before.grow(log.leaves) == found.edge
-    return "" if same else f"the answers of tick {found.tick} are not those that were signed"
+    before = Edge() if found.begins else head.edge
+    if signed and before.grow(found.leaf) != found.edge:
+        return f"the log has other ticks before tick {found.tick}"
+    return "" if signed else f"the answers of tick {found.tick} are not those that were signed"
 
 
-def _begin(log: _Log, found: _Checkpoint) -> str:
+def _begin(log: _Log, found: _Checkpoint, *, signed: bool) -> str:
     """Begin with the first checkpoint that is read. Answers that expired before it cannot be verified."""
-    same = found.begins and Edge().grow(log.leaves) == found.edge
-    log.head, log.before = found, Edge() if same else None
+    log.head, log.verified = found, signed
+    same = signed and found.begins and Edge().grow(found.leaf) == found.edge
     return "" if same or not log.whole else f"tick {found.tick} is the first signed one, but its log has other answers"
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from monitor.contracts.checkpoints import (
     CHECKPOINT,
     NOT_IN_THE_TREE,
-    SIGNED_HEADERS,
     Checkpoint,
-    hash_answer,
+    hash_answers,
     name_log,
     read_checkpoint,
 )
@@ -28,16 +27,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Partition:
-    """What is verified of one partition. `head` is its last checkpoint, `before` the tree before it, if it is known.
+    """What is verified of one partition. `head` is its last checkpoint, `pending` are the answers since then.
 
-    `pending` are the answers since the last checkpoint, with the hashes of their leaves. `skipped`: whether the key has
-    not signed a checkpoint before the first one.
+    `skipped`: whether the key has not signed a checkpoint before the first one.
     """
 
     number: int
     head: Checkpoint | None = None
-    before: Tree | None = None
-    pending: list[tuple[bytes, Published]] = field(default_factory=list)
+    pending: list[Published] = field(default_factory=list)
     skipped: bool = False
 
 
@@ -70,7 +67,7 @@ class Verification:
     def waiting(self) -> dict[int, int]:
         """The offset of the first answer that waits for its checkpoint, of each partition that has one."""
         partitions = () if self.problem else self._partitions.values()
-        return {one.number: one.pending[0][1].offset for one in partitions if one.pending}
+        return {one.number: one.pending[0].offset for one in partitions if one.pending}
 
     def check(self, records: Iterable[Published]) -> list[Published]:
         """Return the records that are now known to be signed. Those since the last checkpoint wait for the next one."""
@@ -92,61 +89,60 @@ class Verification:
 
     def _wait(self, partition: _Partition, record: Published, headers: dict[str, bytes | None]) -> None:
         """Keep an answer until the checkpoint of its tick. The answers of one tick have the same `ce_time`."""
-        first = dict(partition.pending[0][1].headers) if partition.pending else headers
+        first = dict(partition.pending[0].headers) if partition.pending else headers
         if first.get("ce_time") != headers.get("ce_time"):
             if partition.head is not None:
                 time = (first.get("ce_time") or b"").decode(errors="replace")
                 self._report(partition, f"the answers of {time} have no checkpoint")
             partition.pending.clear()  # before the first checkpoint, answers need not be signed
-        if any(b"\n" in (headers.get(name) or b"") for name in SIGNED_HEADERS):
-            self._report(partition, "a record has a header with two lines")
-        partition.pending.append((hash_answer(headers, record.value), record))
+        partition.pending.append(record)
 
     def _end_tick(self, partition: _Partition, value: bytes | None) -> list[Published]:
         """Verify a checkpoint, and return the answers of its tick."""
-        leaves, records = [leaf for leaf, _ in partition.pending], [record for _, record in partition.pending]
-        partition.pending.clear()
+        answers, partition.pending = partition.pending, []
         log_name = name_log(self._verifier.name, self._topic_id, partition.number)
         found, head = read_checkpoint(value, self._verifier, log_name), partition.head
         if head is None:
-            return self._begin(partition, found, leaves, records)
+            return self._begin(partition, found, answers)
         if found is None:
             self._report(partition, f"a checkpoint is not signed by {self._verifier.name} for this partition")
-            return []
-        if found.text == head.text:  # a takeover repeats the last tick
-            if partition.before is not None and not found.ends(partition.before, leaves):
-                self._report(partition, f"the repetition of tick {found.tick} has other answers")
-            return []
-        before = Tree() if found.begins else head.tree
-        if found.tick <= head.tick or (found.origin != head.origin and not found.begins):
-            self._report(partition, f"tick {found.tick} is signed after tick {head.tick}")
-        elif not found.ends(before, leaves):
+        elif not _has_signed(found, answers):
             self._report(partition, f"the answers of tick {found.tick} are not those that were signed")
-        elif found.origin != head.origin:
-            log.warning("output partition %d: a new signed log begins: %s", partition.number, found.origin)
-        partition.before, partition.head = before, found
-        return records
+        elif found.text != head.text:  # a takeover repeats the last tick
+            self._continue(partition, head, found)
+            return answers
+        return []
 
-    def _begin(
-        self, partition: _Partition, found: Checkpoint | None, leaves: list[bytes], records: list[Published]
-    ) -> list[Published]:
+    def _begin(self, partition: _Partition, found: Checkpoint | None, answers: list[Published]) -> list[Published]:
         """Begin with the first checkpoint that the key has signed: earlier ones may have an earlier key.
 
-        The tree before it is known only if the log begins with it.
+        If it signs other answers, those of its tick were read only from the middle.
         """
-        if found is None:
-            if not partition.skipped:
-                text = "output partition %d: a checkpoint is not signed by %s: no answer is shown until one is"
-                log.warning(text, partition.number, self._verifier.name)
-            partition.skipped = True
-            return []
         partition.head = found
-        if found.begins and found.ends(Tree(), leaves):
-            partition.before = Tree()
-            return records
-        return []
+        if found is None and not partition.skipped:
+            text = "output partition %d: a checkpoint is not signed by %s: no answer is shown until one is"
+            log.warning(text, partition.number, self._verifier.name)
+            partition.skipped = True
+        return answers if found is not None and _has_signed(found, answers) else []
+
+    def _continue(self, partition: _Partition, head: Checkpoint, found: Checkpoint) -> None:
+        """Compare a checkpoint with the one before it."""
+        if found.tick <= head.tick or (found.origin != head.origin and not found.begins):
+            self._report(partition, f"tick {found.tick} is signed after tick {head.tick}")
+        elif not found.follows(Tree() if found.begins else head.tree):
+            self._report(partition, f"a tick between {head.tick} and {found.tick} is missing")
+        elif found.origin != head.origin:
+            log.warning("output partition %d: a new signed log begins: %s", partition.number, found.origin)
+        partition.head = found
 
     def _report(self, partition: _Partition, what: str) -> None:
         if not self.problem:
             self.problem = f"output partition {partition.number}: {what}"
             log.error("%s: no answer is shown any more", self.problem)
+
+
+def _has_signed(checkpoint: Checkpoint, answers: Iterable[Published]) -> bool:
+    try:
+        return hash_answers((answer.headers, answer.value) for answer in answers) == checkpoint.leaf
+    except ValueError:  # a newline
+        return False

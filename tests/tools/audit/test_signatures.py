@@ -17,14 +17,14 @@ from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.ticks.signed_log import SignedLog
 from monitor.tools.audit import audit_topics
-from monitor.tools.audit.findings import SIGNED, Findings
+from monitor.tools.audit.findings import BUDGET, SIGNED, Findings
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.signatures import Signatures, read_public_key
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import charges, owner
+from tests.tools.audit.conftest import Tiny, as_of, charges, night, owner
 from tests.tools.audit.test_auditor import run_auditor, write_service
 from tests.tools.audit.test_follow import HIDDEN, Published, run
 
@@ -81,12 +81,12 @@ def test_last_answers_are_verified() -> None:
     assert verify(vector).totals == {SIGNED: 1}
 
 
-def sign(run: Published, *ticks: int) -> list[dict[str, Any]]:
+def sign(tiny: Tiny, *ticks: int, topic_id: str = "topic-1") -> list[dict[str, Any]]:
     """Return the records of the run's ticks, with their checkpoints."""
-    log = SignedLog(SIGNER, "tiny", run.facts.read_topic_id(run.alerts), 0)
+    log = SignedLog(SIGNER, "tiny", topic_id, 0)
     lines: list[dict[str, Any]] = []
     for tick in range(max(ticks) + 1):
-        answers = [line for line in run.tiny.records if line["value"]["tick"] == tick]
+        answers = [line for line in tiny.records if line["value"]["tick"] == tick]
         as_of = parse_instant(answers[0]["value"]["as_of"])
         signed = log.sign(tick, as_of, [_encode(line) for line in answers])
         headers = {name: (text or b"").decode() for name, text in signed.headers}
@@ -98,6 +98,29 @@ def sign(run: Published, *ticks: int) -> list[dict[str, Any]]:
 def _encode(line: dict[str, Any]) -> OutputRecord:
     headers = tuple((name, text.encode()) for name, text in line["headers"].items())
     return OutputRecord(line["key"].encode(), json.dumps(line["value"]).encode(), headers, 0)
+
+
+@pytest.mark.promise(37, 45)
+@pytest.mark.parametrize("key", [True, False])
+def test_unsigned_noisy_counts_are_hidden(tiny: Tiny, key: bool) -> None:  # a case
+    """
+    Later ticks leave out the noisy counts of ticks without a checkpoint, which are spent: right if answers are signed.
+
+        tick     0   1      2   3      4   5   6
+        walk     s   z      p   p      p   s   s      ticks 1 and 3 were cut off, before their checkpoints
+        night            -      z      u
+    """
+    for tick in (2, 3, 4):
+        tiny.walk(tick, "paused", [], resumes_at=as_of(5))
+    tiny.remove(night(4, {})["headers"]["ce_id"])
+    tiny.insert(night(4, {}, "unknown"))
+    if key:
+        tiny.config += f"signing: {{public_key: {SIGNER.verifier}}}\n"
+    lines = sign(tiny, *range(7))
+    tiny.records = [line for line in lines if line["key"] != "checkpoint" or line["value"]["tick"] not in {1, 3}]
+    assert set(tiny.audit().totals) == (set() if key else {BUDGET})
+    tiny.records = lines
+    assert set(tiny.audit().totals) == {BUDGET}
 
 
 @pytest.fixture
@@ -136,19 +159,19 @@ def test_committed_answers_are_verified(signed: Published) -> None:
     output    ticks 0 to 5 | answers of 6 (open) ... aborted | tick 6 | the answer of tick 5 again
     proven    up to 5        up to 5                           up to 6  nothing
     """
-    lines = sign(signed, *range(7))
+    lines = sign(signed.tiny, *range(7), topic_id=signed.facts.read_topic_id(signed.alerts))
     last = [line for line in lines if line["value"]["tick"] == 6]
     signed.publish(owner(charges()), *lines[: -len(last)])
     with closing(signed.follow()) as follower:
         with transaction(signed, last[:-1]) as producer:
             assert judge(follower) == set()
-            assert "\ntick 5\n" in follower.proven_notes[0]
+            assert "\ntick 5 " in follower.proven_notes[0]
             producer.abort_transaction()
         assert judge(follower) == set()
-        assert "\ntick 5\n" in follower.proven_notes[0]
+        assert "\ntick 5 " in follower.proven_notes[0]
         signed.publish(*last)
         assert judge(follower) == set()
-        assert "\ntick 6\n" in follower.proven_notes[0]
+        assert "\ntick 6 " in follower.proven_notes[0]
         signed.publish(next(line for line in lines if line["headers"]["ce_id"] == "walk/park/5"))
         assert judge(follower) == {SIGNED}
         assert follower.proven_notes == {}
@@ -161,7 +184,7 @@ def test_proven_checkpoint_is_cosigned(signed: Published, kafka: SharedKafka, ev
 
     The bytes are those of C2SP tlog-cosignature.
     """
-    lines = sign(signed, *range(7))
+    lines = sign(signed.tiny, *range(7), topic_id=signed.facts.read_topic_id(signed.alerts))
     last = [line for line in lines if line["value"]["tick"] == 6]
     signed.publish(owner(charges()), *lines[: -len(last)])
     (signed.tiny.folder / "cosign.key").write_text(create_signing_key("auditor.example/1"))
@@ -170,7 +193,7 @@ def test_proven_checkpoint_is_cosigned(signed: Published, kafka: SharedKafka, ev
     result = config.parent / "result.json"
     with run_auditor(config, result=result) as auditor:
         eventually(
-            lambda: result.exists() and "\ntick 5\n" in json.loads(result.read_text())["cosigned"].get("0", ""), 30
+            lambda: result.exists() and "\ntick 5 " in json.loads(result.read_text())["cosigned"].get("0", ""), 30
         )
         text, _, signatures = json.loads(result.read_text())["cosigned"]["0"].partition("\n\n")
         signed.report(HIDDEN)

@@ -1,0 +1,197 @@
+"""Which earlier noisy counts a signed tick repeats: every order of crashes, takeovers and forgeries, without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final
+
+import pytest
+
+from monitor.contracts.checkpoints import CHECKPOINT
+from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.contracts.unknown_causes import NOT_SIGNED
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.over_time import Mark, OverTimeAnswer
+from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.ledger_state import LedgerState
+from monitor.tools.client.verification import Verification
+from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
+from tests.ticks.deciding import ONE, decide_complete, statuses, value_of
+
+FIRST: Final = 12
+"""The tick of noon. Two people are at place-0, which is also watched over time."""
+FORGED: Final = 4711
+OUTCOMES: Final = ("committed", "forged", "aborted", "cut at 2", "cut at 1", "cut at 0")
+"""What becomes of a tick's two answers and its checkpoint. After it, another owner takes over. "forged": before that,
+somebody else writes noisy counts of the next tick."""
+
+
+@pytest.fixture(scope="module")
+def parameters(make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]) -> Parameters:
+    noon = make_at_times("noon", "2026-01-01T12:30:00Z", horizon=24)
+    built: Parameters = make_parameters(places=2, watched={"stations": [0]}, at_times=(noon,))
+    return built
+
+
+def forge(parameters: Parameters, tick: int, marked: int | None = None) -> list[OutputRecord]:
+    """Return answers with forged noisy counts: of place-0 over time, drawn at `marked`, and of both places at noon."""
+    (stations,), (noon,), grid = parameters.over_time, parameters.at_times, parameters.grid
+    answer = OverTimeAnswer(
+        "noisy_count", FORGED, (Mark(tick if marked is None else marked, FORGED, ONE, until=tick + 2),), None
+    )
+    as_of, places = grid.as_of(tick), parameters.registry.ids
+    over_time = make_over_time_record(
+        source="town",
+        monitor=stations.name,
+        location_id=places[0],
+        rule=stations.rules[0],
+        tick=tick,
+        as_of=as_of,
+        window_start=grid.start(tick - 2),
+        answer=answer,
+        resumes_at=None,
+    )
+    snapshot = make_at_times_record(
+        source="town",
+        monitor=noon.name,
+        time=noon.times.instants[0],
+        tick=tick,
+        as_of=as_of,
+        registry=parameters.registry.digest,
+        locations=2,
+        shard=0,
+        shards=1,
+        complete=True,
+        final=False,
+        threshold=2,
+        epsilon=noon.epsilon,
+        noisy_counts=dict.fromkeys(places, (tick, FORGED)),
+    )
+    return [over_time, snapshot]
+
+
+@dataclass
+class Town:
+    """A service whose owners are replaced after each tick. `ledger`: each record, and whether it is committed."""
+
+    parameters: Parameters
+    noise: Noise
+    ledger: list[tuple[bool, OutputRecord]] = field(default_factory=list)
+
+    def take_over(self, *, signs: bool) -> LedgerState:
+        """Read the ledger, and append what a takeover repeats."""
+        state = LedgerState(signed=open_log() if signs else None)
+        for _, record in self.ledger:
+            state.fold(record, self.parameters.grid)
+        if state.signed is not None:
+            repeated = state.signed.choose_repeated(state.last_tick, list(state.last_records.values()))
+            self.ledger += [(True, record) for record in repeated]
+        return state
+
+    def run_tick(self, outcome: str, people: int = 2, *, signs: bool = True) -> Decision:
+        """Take over, decide the next tick, and append its records with an outcome."""
+        state = self.take_over(signs=signs)
+        tick = FIRST if state.last_tick is None else state.last_tick + 1
+        decider = Decider(self.parameters, [0], self.noise)
+        decision = decide_complete(decider, tick, state, people=people, present=[people, 0])
+        records = list(decision.records)
+        if state.signed is not None:
+            records.append(state.signed.sign(tick, self.parameters.grid.as_of(tick), decision.records))
+        arrived = records[: int(outcome[-1])] if outcome.startswith("cut") else records
+        self.ledger += [(outcome in {"committed", "forged"}, record) for record in arrived]
+        if outcome == "forged":
+            self.ledger += [(True, record) for record in forge(self.parameters, tick + 1)]
+        return decision
+
+
+def list_noon(records: Sequence[OutputRecord]) -> list[dict[str, Any]]:
+    """Return the noisy counts of the snapshot among the records of a tick."""
+    counts: dict[str, dict[str, Any]] = value_of(records[1])["noisy_counts"]
+    return list(counts.values())
+
+
+def list_counts(records: Sequence[OutputRecord]) -> set[tuple[int, int]]:
+    """Return the tick and the noisy count of each answer that a tick's records publish or repeat."""
+    counts = [*value_of(records[0])["answers"], *list_noon(records)]
+    return {(each["tick"], each["noisy_count"]) for each in counts}
+
+
+def list_signed(town: Town) -> list[list[OutputRecord]]:
+    """Return the answers of each tick that ends with a checkpoint, as the ledger contains them."""
+    ticks, pending = [], list[OutputRecord]()
+    for _, record in town.ledger:
+        if dict(record.headers)["ce_type"] == CHECKPOINT.encode():
+            ticks.append(pending[-2:])
+            pending = []
+        else:
+            pending.append(record)
+    return ticks
+
+
+@pytest.mark.promise(45)
+def test_only_signed_counts_are_repeated(parameters: Parameters) -> None:
+    """After any three ticks, no signed tick repeats a noisy count that no earlier signed tick contains."""
+    noise = OneSidedNoise(SeededEntropy(1))
+    for outcomes in product(OUTCOMES, repeat=3):
+        town = Town(parameters, noise)
+        town.run_tick("committed")
+        for outcome in outcomes:
+            town.run_tick(outcome)
+        town.run_tick("committed")
+        known = set[tuple[int, int]]()
+        for records in list_signed(town):
+            tick = value_of(records[0])["tick"]
+            repeated = {(drawn, noisy) for drawn, noisy in list_counts(records) if drawn < tick}
+            assert repeated <= known, outcomes
+            known |= list_counts(records)
+        if "forged" not in outcomes:
+            verification = Verification(SIGNER.verifier, TOPIC_ID)
+            verification.check(publish(record for committed, record in town.ledger if committed))
+            assert not verification.problem, outcomes
+
+
+@pytest.mark.promise(1, 45)
+def test_hidden_counts_are_spent(parameters: Parameters, noise: Noise) -> None:
+    """
+    The noisy counts of a tick that was cut off are spent: neither repeated nor drawn again (W = 3, F = 0).
+
+        tick       12    13    14    15    16    17
+        stations   s     z     p     p     z     p      tick 13 has no checkpoint
+        noon       s     z     u     u     u     u
+    """
+    town = Town(parameters, noise)
+    town.run_tick("committed", people=0)
+    town.run_tick("cut at 2")
+    answered = []
+    for _ in range(4):
+        decision = town.run_tick("committed")
+        marks = value_of(decision.records[0])["answers"]
+        assert all(mark["tick"] >= FIRST + 4 for mark in marks)
+        assert not list_noon(decision.records)
+        assert decision.unknown == {(0, NOT_SIGNED)}
+        answered.append(tuple(statuses(decision).values()))
+    assert answered == [(status, "unknown") for status in ("paused", "paused", "noisy_count", "paused")]
+
+
+def test_counts_before_signing_are_repeated(parameters: Parameters, noise: Noise) -> None:
+    """If signing is turned on, the log begins with the noisy counts that the ledger contains; a takeover keeps them."""
+    town = Town(parameters, noise)
+    town.run_tick("committed", signs=False)
+    for _ in range(2):
+        decision = town.run_tick("committed")
+        assert [mark["tick"] for mark in value_of(decision.records[0])["answers"]] == [FIRST]
+        assert [each["tick"] for each in list_noon(decision.records)] == [FIRST]
+        assert list(statuses(decision).values()) == ["paused", "complete"]
+
+
+def test_forged_mark_never_changes_a_signed_one(parameters: Parameters, noise: Noise) -> None:
+    """A forged record that lengthens the mark of a signed noisy count pauses its place, and is not repeated."""
+    town = Town(parameters, noise)
+    town.run_tick("committed")
+    town.ledger += [(True, forge(parameters, FIRST + 1, marked=FIRST)[0])]
+    decision = town.run_tick("committed")
+    (mark,) = value_of(decision.records[0])["answers"]
+    assert (mark["tick"], mark["noisy_count"], mark["until"]) == (FIRST, 2, FIRST + 2)
