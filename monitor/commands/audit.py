@@ -78,7 +78,7 @@ def audit(
             return
         with Console(stderr=True).status("Auditing"):
             if visits is None or alerts is None:
-                report = audit_topics(config_files, os.environ, Console())
+                report = audit_topics(config_files, os.environ)
             else:
                 report = recount.audit(visits, list_configs(config_files), alerts, every_tick=not live)
     except recount.AuditError as error:

@@ -121,7 +121,7 @@ def test_service_survives_strange_records(
     with closing(KafkaTopics(settings.kafka.create_admin)) as facts:
         consumer = settings.kafka.create_consumer
         sources = Sources(topics.alerts, consumer, facts.read_topic_id, facts.log_ends, topics.visits, consumer)
-        audited, _visits, _alerts = audit_topics([tmp_path / "service.yaml"], sources)
+        audited = audit_topics([tmp_path / "service.yaml"], sources)
     print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
     assert read == RECORDS
     assert sum(fates.values()) == sum(one.fates for one in expected)

@@ -13,7 +13,7 @@ import logging
 from monitor.tools.audit.audit import audit, audit_topics
 from monitor.tools.audit.findings import AuditReport
 from monitor.tools.audit.parsing import AuditError
-from monitor.tools.audit.rendering import render, render_contents
+from monitor.tools.audit.rendering import render
 
 __all__ = [
     "AuditError",
@@ -21,7 +21,6 @@ __all__ = [
     "audit",
     "audit_topics",
     "render",
-    "render_contents",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # only a program that sets up logging shows findings

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Engine, Run
-from monitor.tools.audit.findings import FATES, SIGNED, AuditReport, Findings
+from monitor.tools.audit.findings import SIGNED, AuditReport
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.forms import Record, read_file
-from monitor.tools.audit.reader import Sources, TopicContents
+from monitor.tools.audit.reader import Sources
 from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.visits import read_visits
 
 
-def audit(
-    visits: Path,
-    configs: Path | Sequence[Path],
-    alerts: Path,
-    *,
-    every_tick: bool = True,
-    fates: Mapping[str, int] | None = None,
-) -> AuditReport:
+def audit(visits: Path, configs: Path | Sequence[Path], alerts: Path, *, every_tick: bool = True) -> AuditReport:
     """Recount a run from its input and check every record of its output topic.
 
     Args:
@@ -35,7 +28,6 @@ def audit(
         alerts: the output topic in the form that `replay` writes.
         every_tick: whether every tick must be answered, as after a replay with one configuration. False if the service
             ran in real time.
-        fates: the service's own count of visits by fate, to compare with the recount.
 
     Raises:
         AuditError: one of the files cannot be read, or the configurations have different slots.
@@ -48,7 +40,7 @@ def audit(
             recount.take(line)
     judge_records(engine, read_file(alerts, engine.terms.grid))
     del engine.findings.listed[SIGNED]  # a file has not the bytes that were signed
-    return _make_report(engine, recounts[0], fates)
+    return _make_report(engine, recounts[0])
 
 
 def judge_records(engine: Engine, records: Iterable[Record]) -> None:
@@ -59,8 +51,8 @@ def judge_records(engine: Engine, records: Iterable[Record]) -> None:
             engine.compare()
 
 
-def audit_topics(configs: Sequence[Path], sources: Sources) -> tuple[AuditReport, TopicContents, TopicContents]:
-    """Recount a run in real time from its topics. Return the report, and what the input and output contain.
+def audit_topics(configs: Sequence[Path], sources: Sources) -> AuditReport:
+    """Recount a run in real time from its topics.
 
     Expired input lowers the recounted counts, so a "safe" and a noisy count cause no false finding. Lower bounds and
     dwell times that may count expired visits are not compared. If output has expired, the earlier marks and noisy
@@ -79,18 +71,13 @@ def audit_topics(configs: Sequence[Path], sources: Sources) -> tuple[AuditReport
         follower.judge_all()
         if follower.signed is None:
             del follower.engine.findings.listed[SIGNED]
-        return _make_report(follower.engine, follower.recounts[0], None), *follower.contents
+        return _make_report(follower.engine, follower.recounts[0], follower.expired)
 
 
-def _make_report(engine: Engine, recount: Recount, fates: Mapping[str, int] | None) -> AuditReport:
+def _make_report(engine: Engine, recount: Recount, expired: tuple[str, ...] = ()) -> AuditReport:
     """Finish the audit, and return the report."""
     engine.finish(recount.first)
     output, findings = engine.output, engine.findings
-    recounted = {} if output.last_tick is None else recount.count_fates(output.last_tick)
-    if fates is None:
-        del findings.listed[FATES]
-    else:
-        _compare_fates(fates, recounted, findings)
     checks = [(name, check) for judge in engine.judges for (_kind, name), check in judge.checks.items()]
     answers: Counter[tuple[str, str]] = Counter()
     for name, check in checks:
@@ -110,13 +97,8 @@ def _make_report(engine: Engine, recount: Recount, fates: Mapping[str, int] | No
         totals=dict(findings.totals),
         spent=engine.payments.most_spent,
         may_pay=engine.terms.may_pay,
-        fates=recounted,
+        fates={} if output.last_tick is None else recount.count_fates(output.last_tick),
         missing=output.parts.missing,
         unjudged=output.unjudged_records,
+        expired=expired,
     )
-
-
-def _compare_fates(counted: Mapping[str, int], recounted: Mapping[str, int], findings: Findings) -> None:
-    for fate, number in recounted.items():
-        if counted.get(fate, 0) != number:
-            findings.add(FATES, f"{fate}: the service counted {counted.get(fate, 0)} visits, the recount {number}")

@@ -23,7 +23,6 @@ PAID: Final = "paid"
 TICKS: Final = "ticks"
 FORM: Final = "form"
 SIGNED: Final = "signed"
-FATES: Final = "fates"
 
 ORACLES: Final = {
     BYTES: "one set of bytes per ce_id",
@@ -36,7 +35,6 @@ ORACLES: Final = {
     TICKS: "one answer at every tick",
     FORM: "records have the form and the facts of their tick",
     SIGNED: "answers are as they were signed",
-    FATES: "visits by fate are as the service counted them",
 }
 
 LISTED: Final = 20
@@ -140,6 +138,7 @@ class AuditReport:
         fates: the number of visits by fate, as recounted.
         missing: by output partition, the ranges (first, last) of ticks that nobody decided.
         unjudged: the number of records that no given configuration explains.
+        expired: the names of the topics of which records have expired.
     """
 
     records: int
@@ -159,6 +158,7 @@ class AuditReport:
     false_alarms: int = 0
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     unjudged: int = 0
+    expired: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

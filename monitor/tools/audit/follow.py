@@ -21,7 +21,6 @@ from monitor.tools.audit.reader import (
     HiddenRecordsError,
     Input,
     Sources,
-    TopicContents,
     TopicReader,
     UnreadableTopicError,
 )
@@ -109,10 +108,10 @@ class Follower:
         return sum(recount.kept_visits for recount in self.recounts)
 
     @property
-    def contents(self) -> tuple[TopicContents, TopicContents]:
-        """What the input and the output contain."""
-        source = self._output.describe({}) if self._input is None else self._input.reader.describe(self._input.ends)
-        return source, self._output.describe(self._ends)
+    def expired(self) -> tuple[str, ...]:
+        """The names of the topics of which records have expired."""
+        readers = [self._output] if self._input is None else [self._input.reader, self._output]
+        return tuple(reader.name for reader in readers if any(reader.first.values()))
 
     def judge_all(self) -> None:
         """Judge what the topics contain, as a run that ends.

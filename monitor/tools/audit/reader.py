@@ -48,18 +48,6 @@ class HiddenRecordsError(UnreadableTopicError):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicContents:
-    """The number of records that a topic still contains, and whether earlier ones have expired.
-
-    Offsets of transaction markers count as records.
-    """
-
-    partitions: int
-    records: int
-    expired: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Sources:
     """The topics, and the functions that read them.
 
@@ -141,11 +129,6 @@ class TopicReader:
     def compute_lag(self, ends: Mapping[int, int]) -> int:
         """Return the number of offsets between the positions and the ends."""
         return sum(max(0, end - self.positions.get(partition, 0)) for partition, end in ends.items())
-
-    def describe(self, ends: Mapping[int, int]) -> TopicContents:
-        """Return what the topic contains before these ends."""
-        first = [self.first.get(partition, 0) for partition in ends]
-        return TopicContents(len(ends), sum(ends.values()) - sum(first), any(first))
 
     def close(self) -> None:
         """Close the connection. The next call opens another one."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rich.console import Console
 from rich.table import Table
 
 from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport, format_ticks
-from monitor.tools.audit.reader import TopicContents
+
+_EXPIRED: Final = (
+    'Expired visits are not counted: a false "safe" may not be found, and lower bounds and dwell times are not '
+    "compared. What the first remaining answers repeat of expired ones is assumed to be correct."
+)
 
 
 def render(report: AuditReport, console: Console) -> None:
@@ -18,6 +24,8 @@ def render(report: AuditReport, console: Console) -> None:
         + (f", {report.bounds:,} lower bounds" if report.bounds else ""),
         highlight=False,
     )
+    for topic in report.expired:
+        console.print(f"Earlier records of the topic {topic} have expired. {_EXPIRED}", highlight=False)
     if report.last_tick is not None and report.last_tick < report.whole_until:
         text = f"The run ends before tick {report.whole_until}, when every visit has left every window and horizon."
         console.print(text, highlight=False)
@@ -57,19 +65,6 @@ def _print_missing(report: AuditReport, console: Console) -> None:
             f"Not judged: {report.unjudged:,} records, because none of the given configurations was in force. "
             "Give the configuration that was, newer or earlier, with another --config.",
             style="yellow",
-            highlight=False,
-        )
-
-
-def render_contents(visits: TopicContents, alerts: TopicContents, console: Console) -> None:
-    """Print the number of records read from each topic, and whether earlier records have expired."""
-    for name, contents in (("input", visits), ("output", alerts)):
-        text = f"The {name} topic has {contents.records:,} records in {contents.partitions} partitions."
-        console.print(text + (" Earlier ones have expired." if contents.expired else ""), highlight=False)
-    if visits.expired:
-        console.print(
-            'Expired visits are not counted: a false "safe" may not be found, and lower bounds and dwell times are not '
-            "compared.",
             highlight=False,
         )
 

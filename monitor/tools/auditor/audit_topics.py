@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from monitor.config import Config, load_config, read_cosigner
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import parse_instant
@@ -51,8 +49,8 @@ def connect(config: Config) -> KafkaConnections:
     return build_kafka_connections(config.model_copy(update={"kafka": config.auditor.identify(config.kafka)}))
 
 
-def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], console: Console) -> audit.AuditReport:
-    """Recount the topics, and print how many records they contain. A configuration may be a file or a folder.
+def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str]) -> audit.AuditReport:
+    """Recount the topics. A configuration may be a file or a folder.
 
     Raises:
         AuditError: a configuration or a topic cannot be read.
@@ -64,13 +62,11 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], conso
     with closing(KafkaTopics(partial(_open, kafka.create_admin))) as facts:
         sources = _make_sources(config, kafka, facts)
         try:
-            report, source, output = audit.audit_topics(files, sources)
+            return audit.audit_topics(files, sources)
         except UnreadableTopicError as error:
             if isinstance(error.__cause__, Exception):  # an error of Kafka
                 raise UnreachableError(sources.explain(error.__cause__)) from error
             raise
-    audit.render_contents(source, output, console)
-    return report
 
 
 def follow_topics(

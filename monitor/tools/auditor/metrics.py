@@ -9,11 +9,11 @@ from monitor import __version__
 from monitor.observe.metric_catalog import Metric
 from monitor.observe.metrics import Collectors
 from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.findings import FATES, ORACLES, Outcome
+from monitor.tools.audit.findings import ORACLES, Outcome
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.forms import FORMS
 
-FINDING_KINDS: Final = tuple(kind for kind in ORACLES if kind != FATES)
+FINDING_KINDS: Final = tuple(ORACLES)
 RECORD_KINDS: Final = (*FORMS, "other")
 STATES: Final = ("judging", "catching_up", "cut_off", "no_output")
 TOPICS: Final = ("output", "input")

@@ -1,30 +1,27 @@
-"""A town of two places and four people, small enough to count by hand, and a faultless run of it.
-
-slot           0     1     2     3     4     5     6        slots of 1 h from midnight; W = 3, F = 1
-p1 at park     ──
-p2 at park           ──
-p3 at shop                 ──                               02:20 to 02:40, reported at 02:40
-p4 at shop                 ──                               the same, reported at 03:10, in slot 3
-people, park   1     2     2     1     0     0     0        `walk`: T = 2, ε = 1, one answer per window
-answer         safe  3 until tick 4      safe  safe         paused at the ticks 2 to 4
-shop at 02:30  -     1     2     2                          `night`, from tick 2 on: T = 2, ε = 1/2, horizon 3 h
-                                 shop at most 3             `busiest`, where tests ask for it: once, at tick 4
-"""
+"""The files of the run that records.py draws, which tests change, and the two ways to judge them."""
 
 from __future__ import annotations
 
-import hashlib
+import copy
+import io
 import json
-import math
-import uuid
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from rich.console import Console
 
-from monitor.tools.audit import AuditReport, audit
+from monitor.tools.audit import AuditReport, audit, render
+from monitor.tools.audit.audit import judge_records
+from monitor.tools.audit.configuration import read_terms
+from monitor.tools.audit.engine import Engine, Run
+from monitor.tools.audit.forms import read_file
+from monitor.tools.audit.parsing import parse_instant
+from monitor.tools.audit.recount import create_recounts
+from monitor.tools.audit.visits import read_visits
+from tests.tools.audit.records import LENGTHS, NIGHT, build_faultless_run, busiest, lengths, walk
 
 LINES = (
     "person_id,location_id,arrived_at,left_at,reported_at",
@@ -51,134 +48,18 @@ monitors:
 """
 
 
-def as_of(tick: int) -> str:
-    """Return the time at which a tick closes its slot."""
-    return f"2026-01-01T{tick + 1:02}:00:00Z"
-
-
-def start(slot: int) -> str:
-    """Return the start of a slot."""
-    return f"2026-01-01T{slot:02}:00:00Z" if slot >= 0 else f"2025-12-31T{24 + slot:02}:00:00Z"
-
-
-def record(key: str, tick: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Return one line of the file of alerts."""
-    headers = {
-        "ce_specversion": "1.0",
-        "ce_id": f"{key}/{tick}",
-        "ce_source": "tiny",
-        "ce_type": f"org.location-monitor.{value['kind']}",
-        "ce_time": as_of(tick),
-        "content-type": "application/json",
-    }
-    return {"key": key, "headers": headers, "value": value, "partition": 0, "offset": 0}
-
-
-def owner_value(**more: Any) -> dict[str, Any]:
-    """Return the value of an owner record."""
-    value: dict[str, Any] = {"service": "tiny", "fingerprint": "0" * 16, "input_topic_id": "", "partitions": 1}
-    return value | {"lost_at": None, "input_since": None, "input_partitions": 1} | more
-
-
-def owner(charges: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """Return an owner record."""
-    made = record("owner", 0, owner_value(charges=charges, kind="owner", **more))
-    made["headers"] |= {"ce_id": f"owner/0/{uuid.uuid4().hex}"}
-    return made
-
-
-def charges(night_at: str = "02:30:00") -> dict[str, Any]:
-    """Return the charges of the tiny configuration."""
-    places = [{"monitor": "walk", "answers": 1, "window": 3, "shares": {"1": ["park"]}}]
-    night = {"monitor": "night", "kind": "at_times", "epsilon": "1/2", "horizon": "3h", "at": [night_at]}
-    times = [night | {"timezone": "Europe/London", "instants": "0" * 16}]
-    return {"digest": "0" * 16, "max_lead": 1, "places": places, "times": times}
-
-
-def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """Return a record of `walk` about the park."""
-    value = {
-        "monitor": "walk",
-        "kind": "over_time",
-        "location_id": "park",
-        "tick": tick,
-        "as_of": as_of(tick),
-        "window_start": start(tick - 2),
-        "status": status,
-        "threshold": 2,
-        "epsilon": "1",
-        "answers": answers,
-        **more,
-    }
-    return record("walk/park", tick, value)
-
-
-def night(tick: int, noisy: dict[str, Any], status: str = "complete") -> dict[str, Any]:
-    """Return a record of `night` about 02:30."""
-    value = {
-        "monitor": "night",
-        "kind": "at_times",
-        "time": "2026-01-01T02:30:00Z",
-        "shard": 0,
-        "shards": 1,
-        "tick": tick,
-        "as_of": as_of(tick),
-        "status": status,
-        "final": tick == 4,
-        "registry": hashlib.sha256(b"park\nshop\n").hexdigest(),
-        "locations": 2,
-        "threshold": 2,
-        "epsilon": "1/2",
-        "noisy_counts": noisy,
-    }
-    return record("night/2026-01-01T02:30:00Z/0", tick, value)
-
-
-def busiest(named: dict[str, int], tick: int, top: int, status: str) -> dict[str, Any]:
-    """Return a record of `busiest` about 02:30."""
-    value = {
-        "monitor": "busiest",
-        "kind": "hot_spots",
-        "time": "2026-01-01T02:30:00Z",
-        "tick": tick,
-        "as_of": as_of(tick),
-        "status": status,
-        "final": True,
-        "registry": hashlib.sha256(b"park\nshop\n").hexdigest(),
-        "locations": 2,
-        "top": top,
-        "epsilon": "1/3",
-        "hot_spots": [{"location_id": location, "noisy_count": count} for location, count in named.items()],
-    }
-    return record("busiest/2026-01-01T02:30:00Z", tick, value)
-
-
-def build_faultless_run() -> list[dict[str, Any]]:
-    """Return the records of a faultless run."""
-    mark = [{"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 4}]
-    shop = {"shop": {"tick": 3, "noisy_count": 2}}
-    records = [
-        walk(0, "safe", []),
-        walk(1, "noisy_count", mark, noisy_count=3, count_at_most=3, p_value=math.exp(-2)),
-        *(walk(tick, "paused", mark, resumes_at=as_of(5)) for tick in (2, 3, 4)),
-        walk(5, "safe", []),
-        walk(6, "safe", []),
-        night(2, {}),
-        night(3, shop),
-        night(4, shop),
-    ]
-    records.sort(key=lambda line: line["value"]["tick"])
-    return records
-
-
 @dataclass
 class Tiny:
-    """The files of the run, which tests change before they audit them."""
+    """The files of the run, which tests change before they audit them. A value that is a text is JSON already.
+
+    `every_tick`: whether every tick must be answered. The methods that change the run return it.
+    """
 
     folder: Path
     lines: list[str] = field(default_factory=lambda: list(LINES))
     config: str = CONFIG
     records: list[dict[str, Any]] = field(default_factory=build_faultless_run)
+    every_tick: bool = True
     _written: dict[Path, str] = field(default_factory=dict)
 
     def __getitem__(self, ce_id: str) -> dict[str, Any]:
@@ -186,38 +67,106 @@ class Tiny:
         value: dict[str, Any] = self.find(ce_id)["value"]
         return value
 
-    def walk(self, tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> None:
-        """Replace a record about the park."""
-        place = next(n for n, line in enumerate(self.records) if line["headers"]["ce_id"] == f"walk/park/{tick}")
-        self.records[place] = walk(tick, status, answers, **more)
-
-    def state_enough(self) -> None:
-        """State enough ε for all monitors that tests add."""
-        self.config = self.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
-
-    def watch_busiest(
-        self, named: dict[str, int] | None = None, *, top: int = 1, tick: int = 4, status: str = "complete"
-    ) -> None:
-        """Add a monitor of hot spots, and a record that names these; None: no record."""
-        self.config += (
-            '  - {name: busiest, kind: hot_spots, at: ["02:30"], timezone: Europe/London, reporting_horizon: 3h, '
-            f'epsilon: "1/3", top: {top}}}\n'
-        )
-        if named is not None:
-            self.insert(busiest(named, tick, top, status))
-
-    def insert(self, line: dict[str, Any]) -> None:
-        """Insert a record after the others of its tick."""
-        self.records.append(line)
-        self.records.sort(key=lambda line: line["value"].get("tick", 0))
-
     def find(self, ce_id: str) -> dict[str, Any]:
         """Return a record."""
         return next(line for line in self.records if line["headers"]["ce_id"] == ce_id)
 
-    def remove(self, *ce_ids: str) -> None:
+    def visit(self, person: str, place: str, arrived: str, left: str, reported: str = "") -> Self:
+        """Add a visit. Times are of the day, such as 02:30."""
+        times = (text and f"2026-01-01T{text}{':00' * (text.count(':') == 1)}Z" for text in (arrived, left, reported))
+        self.lines.append(",".join([person, place, *times]))
+        return self
+
+    def configure(self, old: str, new: str) -> Self:
+        """Replace a part of the configuration."""
+        assert old in self.config
+        self.config = self.config.replace(old, new)
+        return self
+
+    def set(self, ce_id: str, **fields: Any) -> Self:
+        """Set fields of a value."""
+        self[ce_id].update(fields)
+        return self
+
+    def walk(self, tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> Self:
+        """Replace a record about the park."""
+        place = self.records.index(self.find(f"walk/park/{tick}"))
+        self.records[place] = walk(tick, status, answers, **more)
+        return self
+
+    def forge(self, ce_id: str, place: int | None = None, **fields: Any) -> Self:
+        """Add a copy of a record with other fields, and with the key and the ids that follow; by default at the end."""
+        line = copy.deepcopy(self.find(ce_id))
+        value = line["value"] = line["value"] | fields
+        about = value["location_id"] if value["kind"] == "over_time" else value["time"]
+        line["key"] = f"{value['monitor']}/{about}" + (f"/{value['shard']}" if value["kind"] == "at_times" else "")
+        line["headers"]["ce_id"] = f"{line['key']}/{value['tick']}"
+        self.records.insert(len(self.records) if place is None else place, line)
+        return self
+
+    def insert(self, line: dict[str, Any]) -> Self:
+        """Insert a record after the others of its tick."""
+        self.records.append(line)
+        self.records.sort(key=lambda line: line["value"].get("tick", 0))
+        return self
+
+    def remove(self, *ce_ids: str) -> Self:
         """Remove records."""
         self.records = [line for line in self.records if line["headers"]["ce_id"] not in ce_ids]
+        return self
+
+    def live(self) -> Self:
+        """Let the run be one in real time, in which ticks may be missing."""
+        self.every_tick = False
+        return self
+
+    def only_walk(self) -> Self:
+        """Remove all monitors but `walk`."""
+        self.config = self.config.partition("  - name: night")[0]
+        self.records = [line for line in self.records if line["value"]["monitor"] == "walk"]
+        return self
+
+    def state_enough(self) -> Self:
+        """State enough ε for all monitors that tests add."""
+        self.config = self.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
+        return self
+
+    def _watch(self, monitor: str) -> None:
+        at = 'at: ["02:30"], timezone: Europe/London, reporting_horizon: 3h'
+        if monitor not in self.config:
+            self.config += f"  - {{{monitor}, {at}}}\n"
+
+    def watch_busiest(
+        self, named: dict[str, int] | None = None, *, top: int = 1, tick: int = 4, status: str = "complete"
+    ) -> Self:
+        """Add a monitor of hot spots, and a record that names these; None: no record."""
+        self._watch(f'name: busiest, kind: hot_spots, epsilon: "1/3", top: {top}')
+        return self if named is None else self.insert(busiest(named, tick, top, status))
+
+    def watch_lengths(
+        self, above: int = 2_400, below: int = 1_200, *, tick: int = 4, status: str = "complete", **fields: Any
+    ) -> Self:
+        """Add a monitor of dwell times, and a record with these totals. The defaults are those of the recount."""
+        self.state_enough()
+        self._watch('name: lengths, kind: dwell, epsilon: "3/2", longest_visit: 30m')
+        return self.insert(lengths(above, below, tick, status)).set(f"{LENGTHS}/{tick}", **fields)
+
+    def bound(self, bounds: dict[str, Any] | None, consenting: str = "p3 p4", tick: int = 4) -> Self:
+        """Give `night` lower bounds, publish these, and let these people consent."""
+        self.state_enough()
+        if "at_least" not in self.config:
+            start = self.config.index("  - name: night")
+            self.config = self.config[:start] + self.config[start:].replace(
+                "    threshold: 2\n", '    threshold: 2\n    at_least: {epsilon: "3/4"}\n'
+            )
+            people = consenting.split()
+            self.lines = [
+                f"{line},{'consent' if n == 0 else 'true' if line.partition(',')[0] in people else ''}"
+                for n, line in enumerate(self.lines)
+            ]
+        if bounds is not None:
+            self.set(f"{NIGHT}/{tick}", at_least_epsilon="3/4", counts_at_least=bounds)
+        return self
 
     def write(self) -> tuple[Path, Path, Path]:
         """Write the visits, the configuration and the alerts to files."""
@@ -225,8 +174,17 @@ class Tiny:
         visits, config, alerts = (self.folder / name for name in ("visits.csv", "config.yaml", "alerts.jsonl"))
         self.write_text(visits, "\n".join(self.lines) + "\n")
         self.write_text(config, self.config)
-        self.write_text(alerts, "".join(json.dumps(line) + "\n" for line in self.records))
+        self.write_records(self.records)
         return visits, config, alerts
+
+    def write_records(self, records: list[dict[str, Any]]) -> Path:
+        """Write records to the file of alerts."""
+        path, texts = self.folder / "alerts.jsonl", []
+        for line in records:
+            value = line["value"] if isinstance(line["value"], str) else json.dumps(line["value"])
+            texts.append(json.dumps(line | {"value": "@value@"}).replace('"@value@"', value) + "\n")
+        self.write_text(path, "".join(texts))
+        return path
 
     def write_text(self, path: Path, text: str) -> None:
         """Write a file, unless it has this text already."""
@@ -234,10 +192,28 @@ class Tiny:
             path.write_text(text)
             self._written[path] = text
 
-    def audit(self, *, every_tick: bool = True, fates: Mapping[str, int] | None = None) -> AuditReport:
-        """Audit the files as they are now."""
+    def audit(self) -> AuditReport:
+        """Audit the files as they are now, as a run that ends."""
         visits, config, alerts = self.write()
-        return audit(visits, config, alerts, every_tick=every_tick, fates=fates)
+        return audit(visits, config, alerts, every_tick=self.every_tick)
+
+    def follow(self, *parts: list[dict[str, Any]], configs: Sequence[Path] = (), since: str | None = None) -> Engine:
+        """Judge records as a run that goes on, as `audit --follow` does, one part after the other. Return the engine.
+
+        The clock is at the end of the run's slot 7. `configs`: instead of the configuration of the run, newest first.
+        """
+        visits, config, _alerts = self.write()
+        terms, now = [read_terms(path) for path in configs or [config]], "2026-01-01T08:00:00Z"
+        recounts = create_recounts(terms)
+        for recount in recounts:
+            for line in read_visits(visits, recount.terms):
+                recount.take(line)
+        run = Run(ends=False, since=None if since is None else parse_instant(since), now=lambda: parse_instant(now))
+        engine = Engine(terms, recounts, run)
+        for part in parts or [self.records]:
+            engine.begin_turn()
+            judge_records(engine, read_file(self.write_records(part), engine.terms.grid))
+        return engine
 
 
 @pytest.fixture
@@ -246,10 +222,17 @@ def tiny(tmp_path: Path) -> Tiny:
     return Tiny(tmp_path)
 
 
-def find(tiny: Tiny, oracle: str, *, every_tick: bool = True) -> list[str]:
+def find(tiny: Tiny, oracle: str) -> list[str]:
     """Return the violations of one oracle, and require that there are no others."""
-    report = tiny.audit(every_tick=every_tick)
+    report = tiny.audit()
     assert set(report.totals) == {oracle}, report.violations
     violations: list[str] = report.violations[oracle]
     assert report.totals[oracle] == len(violations)
     return violations
+
+
+def show(report: AuditReport) -> str:
+    """Return everything that the command prints."""
+    output = io.StringIO()
+    render(report, Console(file=output, width=200))
+    return output.getvalue()

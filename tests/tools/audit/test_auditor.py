@@ -24,13 +24,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from monitor.cli import main
 from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings
 from monitor.tools.auditor.audit_topics import FollowOptions, follow_topics
-from monitor.tools.auditor.metrics import AUDITOR_METRICS, STATES
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
 from tests.kit.topics import recreate_topic
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import Tiny, charges, owner
+from tests.tools.audit.conftest import Tiny
+from tests.tools.audit.records import charges, owner
 from tests.tools.audit.test_follow import HIDDEN, Published, open_transaction, run
 
 __all__ = ["run"]  # a fixture
@@ -253,6 +253,7 @@ def test_auditor_has_its_own_identity() -> None:
         (["--follow", "VISITS", "--alerts", "VISITS"], "leave out VISITS and --alerts"),
         (["--live"], "--live requires VISITS and --alerts"),
         (["--live", "--follow"], "--live requires VISITS and --alerts"),
+        (["VISITS"], "VISITS and --alerts must be given together"),
     ],
 )
 def test_wrong_options_are_refused(tiny: Tiny, words: list[str], text: str) -> None:
@@ -264,11 +265,3 @@ def test_wrong_options_are_refused(tiny: Tiny, words: list[str], text: str) -> N
     result = CliRunner().invoke(main, ["audit", "--config", str(config), *given])
     assert result.exit_code == 2
     assert text in result.output
-
-
-def test_catalog_has_closed_sets() -> None:
-    """Every metric has a help text, and each state and kind of finding a series from the start."""
-    names = [metric.name for metric in AUDITOR_METRICS]
-    assert len(set(names)) == len(names)
-    (state,) = (metric for metric in AUDITOR_METRICS if metric.name == "audit_state")
-    assert state.list_closed_labels() == [(name,) for name in STATES]

@@ -1,13 +1,12 @@
 """The standing auditor on real topics: what it finds as it is published, restarts, configurations, a lost input.
 
-The run is drawn in conftest.py, here in two output partitions: shard 0 of `walk` and `night` is in partition 0.
+The run is drawn in records.py, here in two output partitions: shard 0 of `walk` and `night` is in partition 0.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,14 +22,12 @@ from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower
-from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.reader import Sources
 from monitor.tools.auditor.topics import KafkaTopics
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import Tiny, charges, owner
-from tests.tools.audit.test_at_least import add_bounds
-from tests.tools.audit.test_dwell import add_dwell
+from tests.tools.audit.conftest import Tiny
+from tests.tools.audit.records import charges, owner
 
 STRANGE = "planted-person-7"
 HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)]
@@ -99,18 +96,6 @@ def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Published]:
         yield made
 
 
-def test_correct_run_has_no_finding(run: Published) -> None:
-    """A correct run has no finding, and every tick is proven."""
-    run.report()
-    run.publish(owner(charges()), *run.tiny.records)
-    engine = run.judge()
-    assert engine.findings.totals == {}
-    assert engine.outcomes == {Outcome.PROVEN: 7}
-    assert engine.records == {"owner": 1, "over_time": 7, "at_times": 3}
-    assert engine.output.parts.last == {0: 6}
-    assert engine.output.parts.missing == {}
-
-
 @pytest.mark.promise(5)
 def test_late_record_is_found(run: Published) -> None:
     """
@@ -149,7 +134,7 @@ def test_planted_falsehoods_are_found(run: Published) -> None:
     assert STRANGE not in str(found.listed)
 
 
-def _split_by_tick(run: Published) -> Iterator[list[dict[str, Any]]]:
+def split_by_tick(run: Published) -> Iterator[list[dict[str, Any]]]:
     for tick in range(7):
         yield [line for line in run.tiny.records if line["value"]["tick"] == tick]
 
@@ -159,7 +144,7 @@ def test_findings_come_as_ticks_are_published(run: Published) -> None:
     run.report(["q1,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,", *run.tiny.lines[1:]])
     run.publish(owner(charges()))
     with closing(run.follow()) as follower:
-        for tick, records in enumerate(_split_by_tick(run)):
+        for tick, records in enumerate(split_by_tick(run)):
             if tick == 6:
                 run.report(["q2,park,2026-01-01T06:15:00Z,2026-01-01T06:20:00Z,"])
             run.publish(*records, *records)
@@ -172,7 +157,7 @@ def test_findings_come_as_ticks_are_published(run: Published) -> None:
 
 def test_answer_past_the_end_is_compared(run: Published) -> None:
     """If a tick is published while the follower catches up, it is compared with the input published before it."""
-    *earlier, last = _split_by_tick(run)
+    *earlier, last = split_by_tick(run)
     run.publish(owner(charges()), *(line for records in earlier for line in records))
 
     class Late(KafkaTopics):
@@ -247,23 +232,10 @@ def test_later_transactions_are_not_waited_for(run: Published) -> None:
         producer.abort_transaction()
 
 
-def test_long_transaction_cuts_off_input(run: Published, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction that stays open for half a minute is reported as an input that cannot be read."""
-    monkeypatch.setattr("monitor.tools.audit.follow.PATIENCE_SECONDS", 0.0)
-    run.report()
-    run.publish(owner(charges()), *run.tiny.records)
-    with open_transaction(run, *HIDDEN) as producer, closing(run.follow()) as follower:
-        follower.take_turn()
-        assert re.search(r"beyond offset 2 of partition 0: a transaction is open there", follower.cut_off)
-        assert follower.delayed == ""
-        assert follower.waiting_ticks == 6
-        producer.abort_transaction()
-
-
 def test_answers_about_earlier_input_are_partial(run: Published) -> None:
     """Answers about an input that was re-created since are not proven, because the visits that they count are gone."""
     run.report()
-    ticks = list(_split_by_tick(run))
+    ticks = list(split_by_tick(run))
     earlier, later = (
         owner(charges(), input_topic_id="a" * 32),
         owner(charges(), input_topic_id=run.facts.read_topic_id(run.visits)),
@@ -301,10 +273,9 @@ class LateFacts(KafkaTopics):
 def test_earlier_input_causes_no_findings(run: Published, kind: str, late: str) -> None:
     """Lower bounds and dwell times that count an earlier input are not compared with the present, empty one."""
     if kind == "at_least":
-        add_bounds(run.tiny, {"shop": 2})
+        run.tiny.bound({"shop": 2})
     else:
-        add_dwell(run.tiny, 2_400 + 45 * 2_400, 1_200)  # true with the visits, impossible without
-    run.tiny.records.sort(key=lambda line: line["value"]["tick"])
+        run.tiny.watch_lengths(2_400 + 45 * 2_400, 1_200)  # true with the visits, impossible without
     run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
     facts = LateFacts(run, late)
     with closing(facts), closing(run.follow(run.make_sources(facts))) as follower:
@@ -326,39 +297,6 @@ def test_follower_reports_at_each_tick(run: Published) -> None:
         follower.take_turn()
         assert follower.engine.complete
     assert len(alive) > 7
-
-
-def test_restart_loses_and_repeats_nothing(run: Published) -> None:
-    """A new process reaches the same findings and numbers as one that was never stopped."""
-    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
-    ticks = list(_split_by_tick(run))
-    run.publish(*(line for records in ticks[:4] for line in records))
-    before = run.judge()
-    assert set(before.findings.totals) == {"safe"}
-    run.publish(*(line for records in ticks[4:] for line in records))
-    after = run.judge()
-    assert after.findings.listed == before.findings.listed
-    assert after.outcomes == {Outcome.PROVEN: 7}
-    assert sum(after.records.values()) == len(run.tiny.records)
-
-
-def test_examined_ticks_are_not_reported(run: Published) -> None:
-    """With `since`, findings about earlier ticks are left out, and later ones are not."""
-    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
-    run.publish()
-    assert set(run.judge(since=parse_instant("2026-01-01T00:59:59Z")).findings.totals) == {"safe"}
-    assert run.judge(since=parse_instant("2026-01-01T01:00:00Z")).findings.totals == {}
-
-
-def test_examined_overspending_hides_no_later_one(run: Published) -> None:
-    """With `since`, an examined sum of ε does not hide a later sum that is not larger."""
-    facts = {"noisy_count": 3, "count_at_most": 3, "p_value": run.tiny["walk/park/1"]["p_value"]}
-    mark = {"tick": 6, "noisy_count": 3, "epsilon": "1", "until": 9}
-    run.tiny.walk(6, "noisy_count", [mark], **facts)
-    run.tiny.config = run.tiny.config.replace('{epsilon: "2", period: 12h}', '{epsilon: "3/4", period: 1h}')
-    run.publish()
-    since = parse_instant("2026-01-01T05:00:00Z")
-    assert set(run.judge(sources=run.make_sources(open_input=None), since=since).findings.totals) == {"paid"}
 
 
 def test_output_alone_is_checked_without_input(run: Published) -> None:

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from monitor.tools.audit.configuration import read_terms
-from tests.tools.audit.conftest import Tiny, charges, owner, record
-from tests.tools.audit.forgery import STRANGE, Forgery, forge
-from tests.tools.audit.modes import audit_once, encode, follow, show
-from tests.tools.audit.test_at_least import add_bounds
-from tests.tools.audit.test_dwell import add_dwell
+from tests.tools.audit.conftest import Tiny, show
+from tests.tools.audit.forgery import STRANGE, forge
+from tests.tools.audit.records import charges, owner, record
 
 FORGERIES = int(os.environ.get("FORGERIES", "1000"))
 RENDERED = 20  # one report in this number is rendered
@@ -24,10 +22,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "7"))
 @pytest.fixture
 def every_kind(tiny: Tiny) -> Tiny:
     """A faultless run with records of every kind."""
-    add_bounds(tiny, {"shop": 1})
-    tiny.watch_busiest({"shop": 3})
-    add_dwell(tiny)
-    tiny.records.sort(key=lambda line: line["value"]["tick"])
+    tiny.bound({"shop": 1}).watch_busiest({"shop": 3}).watch_lengths()
     started = {"ledger": 1, "service": "tiny", "partitions": 1, "lost_at": None, "input_topic_id": "", "kind": "ledger"}
     start = record("ledger", 0, started)
     first = owner(_charges())
@@ -49,19 +44,11 @@ def _charges() -> dict[str, Any]:
     return found | {"times": [night, bounds, busiest, lengths]}
 
 
-def publish(tiny: Tiny, forgery: Forgery | None) -> list[dict[str, Any]]:
-    """Return the records of a run, with JSON as values. The forged one replaces its original."""
-    encoded = encode(tiny.records)
-    if forgery is not None:
-        encoded[forgery.place] = forgery.record | {"value": forgery.value}
-    return encoded
-
-
 def test_run_without_forgery_passes(every_kind: Tiny) -> None:
     """The records that are forged below have no finding, and are those of every kind."""
-    report = audit_once(every_kind, publish(every_kind, None))
+    report = every_kind.audit()
     assert report.ok, report.violations
-    assert not follow(every_kind, publish(every_kind, None)).findings.totals
+    assert not every_kind.follow().findings.totals
     assert {line["value"]["kind"] for line in every_kind.records} == {
         *("over_time", "at_times", "hot_spots", "dwell", "owner", "ledger")
     }
@@ -75,9 +62,11 @@ def test_forged_records_are_found(every_kind: Tiny, monkeypatch: pytest.MonkeyPa
     """
     terms = read_terms(every_kind.write()[1])  # reading it takes most of the time, so it is read once
     monkeypatch.setattr(sys.modules["monitor.tools.audit.audit"], "read_terms", lambda _path: terms)
-    invalid = 0
-    for number, forgery in enumerate(forge(every_kind.records, random.Random(SEED), FORGERIES)):
-        report = audit_once(every_kind, publish(every_kind, forgery), every_tick=number % 2 == 0)
+    valid, invalid = every_kind.records, 0
+    for number, forgery in enumerate(forge(valid, random.Random(SEED), FORGERIES)):
+        every_kind.records, every_kind.every_tick = [*valid], number % 2 == 0
+        every_kind.records[forgery.place] = forgery.record | {"value": forgery.value}
+        report = every_kind.audit()
         said = str(report) + (show(report) if number % RENDERED == 0 else "")
         assert STRANGE not in said, forgery.what
         assert "unexpected" not in said, forgery.what

@@ -1,6 +1,6 @@
 """A decided tick that lacks the record of its hot spots or dwell times.
 
-The last tick about 02:30 is tick 4. Subscribers see ticks 0 to 6. conftest.py draws the run.
+The last tick about 02:30 is tick 4. Subscribers see ticks 0 to 6. records.py draws the run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from monitor.tools.audit import audit
-from tests.tools.audit.conftest import Tiny, busiest, charges, owner
-from tests.tools.audit.modes import audit_once, encode
-from tests.tools.audit.test_dwell import add_dwell
+from tests.tools.audit.conftest import Tiny
+from tests.tools.audit.records import busiest, charges, owner
 
 TIME = "2026-01-01T02:30:00Z"
 NO_ANSWER = "the output topic answers no tick"
@@ -20,7 +19,8 @@ NO_ANSWER = "the output topic answers no tick"
 
 def find(tiny: Tiny, records: list[dict[str, Any]]) -> list[str]:
     """Return the findings about ticks, and require that there are no others."""
-    report = audit_once(tiny, encode(records), every_tick=False)
+    tiny.live().records = records
+    report = tiny.audit()
     assert set(report.totals) <= {"ticks"}
     return [text for text in report.violations["ticks"] if text != NO_ANSWER]
 
@@ -28,9 +28,7 @@ def find(tiny: Tiny, records: list[dict[str, Any]]) -> list[str]:
 @pytest.fixture
 def totals(tiny: Tiny) -> Tiny:
     """A faultless run with hot spots and dwell times."""
-    tiny.watch_busiest({"shop": 3})
-    add_dwell(tiny)
-    return tiny
+    return tiny.watch_busiest({"shop": 3}).watch_lengths()
 
 
 def test_whole_ticks_pass(totals: Tiny) -> None:
@@ -99,7 +97,7 @@ def test_totals_have_one_partition(tiny: Tiny, partition: int, found: list[str])
     """Hot spots are expected in the partition that the hash of the monitor's name selects, and in no other."""
     watch_only_busiest(tiny)
     records = [owner(tick=tick, partitions=2) | {"partition": partition} for tick in range(2, 7)]
-    assert audit_once(tiny, encode(records), every_tick=False).violations["ticks"] == [*found, NO_ANSWER]
+    assert find(tiny, records) == found
 
 
 def charge_busiest(horizon: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.page.server import Page, PageParts
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import charges, owner
+from tests.tools.audit.records import charges, owner
 from tests.tools.audit.test_auditor import ready, run_auditor, write_service
 from tests.tools.audit.test_follow import Published, run
 
@@ -82,30 +82,3 @@ def test_page_shows_what_the_auditor_proved(run: Published, kafka: SharedKafka, 
             assert "06:00 UTC" in line(page)
     assert [path.name for path in config.parent.glob("result*")] == ["result.json"]
     assert set(json.loads(result.read_text())) == {"from", "up_to", "false", "epsilon_at_most"}
-
-
-def test_half_a_tick_is_not_proven(run: Published) -> None:
-    """While only a part of a tick has been appended, the result ends before it."""
-    run.report()
-    run.publish(owner(charges()), *ticks(run, 0, 1, 2))
-    parts = ticks(run, 3)
-    assert len(parts) == 2
-    with closing(run.follow()) as follower:
-        for part, hour in ((None, 3), (parts[0], 3), (parts[1], 4)):
-            run.publish(part or owner(charges()))
-            while follower.take_turn():
-                pass
-            assert follower.proven_stretch is not None
-            assert follower.proven_stretch.up_to == parse_instant(f"2026-01-01T{hour:02}:00:00Z")
-    assert follower.engine.findings.totals == {}
-
-
-def test_nothing_is_claimed_before_since(run: Published) -> None:
-    """Ticks whose findings are muted are not a part of the result."""
-    run.report()
-    run.publish(owner(charges()), *run.tiny.records)
-    with closing(run.follow(since=parse_instant("2026-01-01T04:00:00Z"))) as follower:
-        while follower.take_turn():
-            pass
-        assert follower.proven_stretch is not None
-        assert follower.proven_stretch.since == parse_instant("2026-01-01T05:00:00Z")

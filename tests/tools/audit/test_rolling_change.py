@@ -1,6 +1,6 @@
 """A configuration changes while the auditor runs: it judges what it has the configuration for, and accuses nobody.
 
-The run is drawn in conftest.py. From tick 4 on another configuration is in force.
+The run is drawn in records.py. From tick 4 on another configuration is in force.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from monitor.cli import main
-from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.engine import Engine
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import Tiny, charges, owner, walk
-from tests.tools.audit.modes import encode, follow
+from tests.tools.audit.conftest import Tiny
+from tests.tools.audit.records import charges, owner, walk
 from tests.tools.audit.test_auditor import ready, run_auditor, write_service
 from tests.tools.audit.test_follow import Published, run
 
@@ -50,7 +49,7 @@ class Change:
         before = [line for line in self.tiny.records if line["value"]["tick"] < CHANGED_AT]
         after = [line for line in self.tiny.records if line["value"]["tick"] >= CHANGED_AT] + self.fresh
         after.sort(key=lambda line: line["value"]["tick"])
-        return [encode([owner(charges(), fingerprint="a" * 16), *before]), encode([self.owner, *after])]
+        return [[owner(charges(), fingerprint="a" * 16), *before], [self.owner, *after]]
 
     def write(self) -> tuple[Path, Path]:
         """Write both configurations. Return the newer one and the earlier one."""
@@ -60,21 +59,15 @@ class Change:
         later.with_name("later.csv").write_text(self.registry)
         return later, earlier
 
-    def audit_once(self, *configs: Path) -> AuditReport:
-        """Audit the records once, as a file."""
-        visits, _, alerts = self.tiny.write()
-        lines = [json.dumps(line | {"value": json.loads(line["value"])}) for part in self.parts for line in part]
-        alerts.write_text("".join(f"{line}\n" for line in lines))
-        return audit(visits, configs, alerts, every_tick=False)
-
-    @property
-    def arguments(self) -> list[str]:
-        """The arguments of `audit` that name the visits and the records."""
-        return [str(self.tiny.folder / "visits.csv"), "--alerts", str(self.tiny.folder / "alerts.jsonl")]
+    def audit(self, *configs: Path) -> Result:
+        """Audit the records once, as a file, with the command."""
+        alerts = self.tiny.write_records([line for part in self.parts for line in part])
+        words = [str(self.tiny.folder / "visits.csv"), "--alerts", str(alerts), "--live"]
+        return CliRunner().invoke(main, ["audit", *words, *(f"--config={config}" for config in configs)])
 
     def follow(self, *configs: Path) -> Engine:
         """Follow the records as they are published."""
-        return follow(self.tiny, *self.parts, configs=configs)
+        return self.tiny.follow(*self.parts, configs=configs)
 
 
 def add_watched_place(tiny: Tiny) -> Change:
@@ -86,9 +79,8 @@ def add_watched_place(tiny: Tiny) -> Change:
     change = _add_pool(tiny, later, owner(made, fingerprint="b" * 16))
     for tick in (4, 5, 6):
         pool = walk(tick, "safe", [], location_id="pool")
-        pool["key"] = "walk/pool"
         pool["headers"]["ce_id"] = f"walk/pool/{tick}"
-        change.fresh.append(pool)
+        change.fresh.append(pool | {"key": "walk/pool"})
     return change
 
 
@@ -117,11 +109,6 @@ CHANGES: list[Callable[[Tiny], Change]] = [add_watched_place, add_place_to_regis
 each_change = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 
 
-def both(changed: Change) -> list[str]:
-    """Return the options with both configurations."""
-    return [word for config in changed.write() for word in ("--config", str(config))]
-
-
 @each_change
 def test_missing_configuration_accuses_nobody(tiny: Tiny, change: Callable[[Tiny], Change]) -> None:
     """What the configuration published that is not given, the later or the earlier one, is unjudged, and no finding."""
@@ -136,14 +123,14 @@ def test_missing_configuration_accuses_nobody(tiny: Tiny, change: Callable[[Tiny
 
 @each_change
 def test_both_configurations_judge_everything(tiny: Tiny, change: Callable[[Tiny], Change]) -> None:
-    """With both configurations each tick is proven, in both modes."""
+    """With both configurations each tick is proven, and the audit of a file exits with 0."""
     changed = change(tiny)
     engine = changed.follow(*changed.write())
     assert engine.findings.totals == {}
     assert engine.outcomes == {Outcome.PROVEN: 7}
-    report = changed.audit_once(*changed.write())
-    assert report.ok
-    assert report.unjudged == 0
+    result = changed.audit(*changed.write())
+    assert result.exit_code == 0
+    assert "Nothing wrong was found.\n" in result.output
 
 
 @each_change
@@ -151,16 +138,10 @@ def test_single_audit_accuses_nobody(tiny: Tiny, change: Callable[[Tiny], Change
     """The audit of a file accuses nobody either, but says that records were not judged, and exits with 2."""
     changed = change(tiny)
     for config in changed.write():
-        report = changed.audit_once(config)
-        assert report.ok, report.violations
-        assert report.unjudged > 0
-        result = CliRunner().invoke(main, ["audit", *changed.arguments, "--live", "--config", str(config)])
+        result = changed.audit(config)
         assert result.exit_code == 2
         assert "Nothing wrong was found in" in result.output
         assert "The others were not judged." in result.output
-    result = CliRunner().invoke(main, ["audit", *changed.arguments, "--live", *both(changed)])
-    assert result.exit_code == 0
-    assert "Nothing wrong was found.\n" in result.output
 
 
 def test_confirmed_configuration_explains_all(tiny: Tiny) -> None:
@@ -175,11 +156,7 @@ def test_confirmed_configuration_explains_all(tiny: Tiny) -> None:
 
 def test_stranger_is_found_in_a_known_stretch(tiny: Tiny) -> None:
     """A place that no configuration has is a finding while a given configuration is in force."""
-    stranger = walk(3, "safe", [], location_id="planted")
-    stranger["key"] = "walk/planted"
-    stranger["headers"]["ce_id"] = "walk/planted/3"
-    tiny.records.append(stranger)
-    changed = add_place_to_registry(tiny)
+    changed = add_place_to_registry(tiny.forge("walk/park/3", location_id="planted"))
     engine = changed.follow(*changed.write())
     assert set(engine.findings.totals) == {"form"}
     assert "planted" not in str(engine.findings.listed)
@@ -194,10 +171,10 @@ def test_running_auditor_reads_folder_again(
     later, earlier = changed.write()
     copy(earlier, folder / "1", "locations.csv")
     run.report()
-    publish(run, changed.parts[0])
+    run.publish(*changed.parts[0])
     with caplog.at_level(logging.INFO), run_auditor(folder) as auditor:
         eventually(lambda: ready(auditor), 30)
-        publish(run, changed.parts[1])
+        run.publish(*changed.parts[1])
         eventually(lambda: (auditor.value("ticks_total", outcome="unjudged") or 0) >= 2, 30)
         assert not ready(auditor)
         assert "newer or earlier, with another --config" in caplog.text
@@ -213,11 +190,6 @@ def copy(config: Path, folder: Path, registry: str) -> None:
     folder.mkdir(parents=True)
     (folder / registry).write_text(config.with_name(registry).read_text())
     (folder / "config.yaml").write_text(config.read_text())
-
-
-def publish(run: Published, encoded: list[dict[str, Any]]) -> None:
-    """Publish records that have JSON as values."""
-    run.publish(*(line | {"value": json.loads(line["value"])} for line in encoded))
 
 
 def test_folder_lists_newest_first(tmp_path: Path) -> None:

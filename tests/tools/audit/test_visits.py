@@ -14,66 +14,63 @@ from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.visits import parse_visits, read_visits
 from tests.tools.audit.conftest import Tiny
 
-HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
+DAY = "2026-01-01T"
+COUNTS: dict[str, tuple[dict[str, str], list[str], list[int]]] = {
+    "from the tick of its report on": (  # in the windows of the ticks 0, 1 and 2; reported in slot 1
+        {},
+        [f"p1,park,{DAY}00:10:00Z,{DAY}00:50:00Z,{DAY}01:59:59.999999Z"],
+        [0, 1, 1, 0, 0, 0, 0, 0],
+    ),
+    "left at the end of a slot: the next slot is not touched": (
+        {},
+        [f"p1,park,{DAY}00:10:00Z,{DAY}01:00:00Z,{DAY}00:30:00Z"],
+        [1, 1, 1, 0, 0, 0, 0, 0],
+    ),
+    "a planned departure is cut": (  # reported in slot 0 with F = 1: at the end of slot 1
+        {},
+        [f"p1,park,{DAY}00:10:00Z,2026-02-01T00:00:00Z,{DAY}00:30:00Z"],
+        [1, 1, 1, 1, 0, 0, 0, 0],
+    ),
+    "the default stay, at whose end the visit is reported": (
+        {},
+        [f"p1,park,{DAY}00:50:00Z,,"],
+        [0, 1, 1, 1, 0, 0, 0, 0],
+    ),
+    "the default stay is not cut": (  # from slot 0 to 02:50, in slot 2; so in the windows of the ticks 0 to 4
+        {"default_stay: 15m": "default_stay: 2h"},
+        [f"p1,park,{DAY}00:50:00Z,,{DAY}00:50:00Z"],
+        [1, 1, 1, 1, 1, 0, 0, 0],
+    ),
+    "an arrival more than accept_ahead after slot c": (
+        {"accept_ahead: 0s": "accept_ahead: 1h"},
+        [f"p1,park,{DAY}02:00:00Z,{DAY}02:10:00Z,{DAY}00:59:59Z"],
+        [0] * 8,
+    ),
+    "an arrival accept_ahead after slot c": (
+        {"accept_ahead: 0s": "accept_ahead: 1h"},
+        [f"p1,park,{DAY}01:59:59Z,{DAY}02:00:00Z,{DAY}00:59:59Z"],
+        [1, 1, 1, 1, 0, 0, 0, 0],
+    ),
+    "a person with several visits in a window": (
+        {},
+        [f"p1,park,{DAY}0{hour}:10:00Z,{DAY}0{hour}:50:00Z," for hour in (0, 1, 4)],
+        [1, 1, 1, 1, 1, 1, 1, 0],
+    ),
+}
 
 
-def count_at_park(tiny: Tiny, *lines: str) -> list[int]:
-    """Return the number of people at the park at the ticks 0 to 7."""
-    tiny.lines = [HEADER, *lines]
+@pytest.mark.parametrize("what", COUNTS)
+def test_windows_of_a_visit(tiny: Tiny, what: str) -> None:
+    """Each visit is counted at the ticks that docs/interface.md defines."""
+    changes, lines, expected = COUNTS[what]
+    for old, new in changes.items():
+        tiny.configure(old, new)
+    tiny.lines[1:] = [*lines, "p9,shop,2026-01-01T00:00:00Z,,"]  # a file without a valid visit has no times
     visits, config, _alerts = tiny.write()
     (recount,) = create_recounts([read_terms(config)])
     for visit in read_visits(visits, recount.terms):
         recount.take(visit)
-    return [recount.counts["walk"]["park"].at(tick) for tick in range(8)]
-
-
-def test_visit_counts_from_its_report_on(tiny: Tiny) -> None:
-    """A visit is in the windows that touch it, from the tick of its report on."""
-    # slot 0 1 2 3        in the windows of the ticks 0, 1 and 2; reported in slot 1, so from tick 1 on
-    #      ─ r
-    line = "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T01:59:59.999999Z"
-    assert count_at_park(tiny, line) == [0, 1, 1, 0, 0, 0, 0, 0]
-
-
-def test_leaving_at_a_slots_end(tiny: Tiny) -> None:
-    """A visit that ends at the end of a slot does not touch the next slot."""
-    line = "p1,park,2026-01-01T00:10:00Z,2026-01-01T01:00:00Z,2026-01-01T00:30:00Z"
-    assert count_at_park(tiny, line) == [1, 1, 1, 0, 0, 0, 0, 0]
-
-
-def test_planned_departure_is_cut(tiny: Tiny) -> None:
-    """A planned departure is cut at the end of slot c + F."""
-    # reported in slot 0 with F = 1: cut at the end of slot 1, in the windows of the ticks up to 3
-    line = "p1,park,2026-01-01T00:10:00Z,2026-02-01T00:00:00Z,2026-01-01T00:30:00Z"
-    assert count_at_park(tiny, line) == [1, 1, 1, 1, 0, 0, 0, 0]
-
-
-def test_default_stay(tiny: Tiny) -> None:
-    """A visit without departure lasts for the default stay, and is reported at its end."""
-    assert count_at_park(tiny, "p1,park,2026-01-01T00:50:00Z,,") == [0, 1, 1, 1, 0, 0, 0, 0]
-
-
-def test_check_in_is_not_cut(tiny: Tiny) -> None:
-    """A visit without departure counts for its whole stay, also if it is reported at arrival."""
-    tiny.config = tiny.config.replace("default_stay: 15m", "default_stay: 2h")
-    # from slot 0 to 02:50, in slot 2; so in the windows of the ticks 0 to 4
-    line = "p1,park,2026-01-01T00:50:00Z,,2026-01-01T00:50:00Z"
-    assert count_at_park(tiny, line) == [1, 1, 1, 1, 1, 0, 0, 0]
-
-
-def test_far_arrival_is_refused(tiny: Tiny) -> None:
-    """An arrival more than accept_ahead after slot c is refused."""
-    tiny.config = tiny.config.replace("accept_ahead: 0s", "accept_ahead: 1h")
-    ahead = "p1,park,2026-01-01T02:00:00Z,2026-01-01T02:10:00Z,2026-01-01T00:59:59Z"
-    allowed = "p1,park,2026-01-01T01:59:59Z,2026-01-01T02:00:00Z,2026-01-01T00:59:59Z"
-    assert count_at_park(tiny, ahead, "p9,shop,2026-01-01T00:00:00Z,,") == [0] * 8
-    assert count_at_park(tiny, allowed) == [1, 1, 1, 1, 0, 0, 0, 0]
-
-
-def test_overlapping_windows_count_once(tiny: Tiny) -> None:
-    """A person with several visits in a window counts once."""
-    lines = [f"p1,park,2026-01-01T0{hour}:10:00Z,2026-01-01T0{hour}:50:00Z," for hour in (0, 1, 4)]
-    assert count_at_park(tiny, *lines) == [1, 1, 1, 1, 1, 1, 1, 0]
+    assert [recount.counts["walk"]["park"].at(tick) for tick in range(8)] == expected
 
 
 FATES = {
@@ -147,46 +144,11 @@ def compute_shard(location: str) -> int:
     return shard
 
 
-@pytest.mark.parametrize("file", [0, 1, 2])
-def test_missing_file_is_named(tiny: Tiny, file: int) -> None:
-    """The message names the missing file."""
-    files = tiny.write()
-    files[file].unlink()
-    with pytest.raises(AuditError, match=files[file].name):
-        audit(*files)
-
-
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        (0, "person_id\np1\n"),
-        (1, "service: {}\n"),
-        (1, "- 1\n"),
-        (1, "a: [\n"),
-        (2, "{}\n"),
-        (2, "x\n"),
-    ],
-)
-def test_wrong_file_is_named(tiny: Tiny, file: int, text: str) -> None:
-    """The message names a file of another form."""
-    files = tiny.write()
-    files[file].write_text(text)
-    with pytest.raises(AuditError, match=files[file].name):
-        audit(*files)
-
-
 def test_unknown_time_zone_is_named(tiny: Tiny) -> None:
     """The message about a time zone that does not exist names it, and does not speak of a missing key."""
     tiny.config = tiny.config.replace("Europe/London", "Europe/Atlantis")
     with pytest.raises(AuditError, match=r"config\.yaml: timezone: .*Europe/Atlantis"):
         tiny.audit()
-
-
-def test_only_refused_visits(tiny: Tiny) -> None:
-    """Nothing is counted if every visit is refused."""
-    assert count_at_park(tiny, "p1,nowhere,2026-01-01T00:10:00Z,,") == [0] * 8
-    report = tiny.audit()
-    assert report.fates == {"applied": 0, "too_late": 0, "not_watched": 0, "expired": 0, "dead_letter": 1}
 
 
 def test_times_when_clocks_change(tiny: Tiny) -> None:
@@ -207,13 +169,27 @@ def test_times_when_clocks_change(tiny: Tiny) -> None:
     assert monitor.find_times(october, october + 24 * hour) == [october + hour // 2]
 
 
-def test_input_without_visits_is_audited(tiny: Tiny) -> None:
-    """An input without a valid visit is audited, and every "safe" is then true."""
-    tiny.lines = tiny.lines[:1]
-    report = tiny.audit(every_tick=False)
-    assert report.ok, report.violations
-    assert report.safe > 0
-    assert report.fates == {"applied": 0, "too_late": 0, "not_watched": 0, "expired": 0, "dead_letter": 0}
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        *((file, None) for file in (0, 1, 2)),
+        (0, "person_id\np1\n"),
+        (1, "service: {}\n"),
+        (1, "- 1\n"),
+        (1, "a: [\n"),
+        (2, "{}\n"),
+        (2, "x\n"),
+    ],
+)
+def test_wrong_file_is_named(tiny: Tiny, file: int, text: str | None) -> None:
+    """The message names a file that is missing, or has another form."""
+    files = tiny.write()
+    if text is None:
+        files[file].unlink()
+    else:
+        files[file].write_text(text)
+    with pytest.raises(AuditError, match=files[file].name):
+        audit(*files)
 
 
 @pytest.mark.parametrize("depth", [199, 200, 201, 202])
