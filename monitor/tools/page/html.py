@@ -22,6 +22,8 @@ from monitor.config.worst_case import compute_charges
 from monitor.contracts.instants import SECOND
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import compute_belief
+from monitor.tools.check.belief_picture import Labels, draw_beliefs
+from monitor.tools.check.wording import PRIORS
 from monitor.tools.client.current_answers import Answer
 from monitor.tools.page.current_places import STATES, Place, Recount
 from monitor.tools.page.languages import Texts, Words, format_machine_time
@@ -47,8 +49,6 @@ has neither the script nor the style sheet that the page names.
 STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
 """The source that allows the style in a Content-Security-Policy."""
 PAGE_SIZE: Final = 500
-_PRIORS: Final = (1, 10, 50)
-"""The chances of a visit, before any answer, that explain ε, in percent."""
 _STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
 
 
@@ -74,14 +74,16 @@ def count_pages(places: int) -> int:
 def describe_promise(config: Config, others: Sequence[Publisher]) -> Mapping[str, Any]:
     """Return what the page says about ε: `stated`, `worst`, `beliefs` before and after in percent, and the sum.
 
-    The sum is `together`, with `names`, the other publishers; "" if there are no others.
+    `exact` is the stated ε as a number. The sum is `together`, with `names`, the other publishers; "" if there are
+    none.
     """
     own = Publisher.of(config)
     worst = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
     return {
+        "exact": own.epsilon,
         "stated": format_epsilon(own.epsilon),
         "worst": format_epsilon(worst),
-        "beliefs": [(before, math.ceil(100 * compute_belief(own.epsilon, before / 100))) for before in _PRIORS],
+        "beliefs": [(round(100 * one), math.ceil(100 * compute_belief(own.epsilon, one))) for one in PRIORS],
         "names": ", ".join(each.name for each in others),
         "together": format_epsilon(add_charges(own, others)),
     }
@@ -129,10 +131,15 @@ class Html:
             pages=count_pages(len(places)),
             audit=_write_audit_line(words, recount, self._promise),
             promise=self._promise,
+            picture=self._draw_beliefs(texts),
             public_key=self._setup.get("publicKey"),
             known=counted["unknown"] < len(places),  # with a forged answer, every place is unknown
             setup=self._write_setup(view, texts),
         ).encode()
+
+    def _draw_beliefs(self, texts: Texts) -> Markup:
+        labels = Labels(texts["belief"].format(**self._promise), texts["belief_before"], texts["belief_after"])
+        return Markup(draw_beliefs(self._promise["exact"], labels))  # noqa: S704  # its words are escaped
 
     def _write_setup(self, view: View, texts: Texts) -> Markup:
         setup = {**self._setup, "language": view.language, "embed": view.embed, "texts": texts}

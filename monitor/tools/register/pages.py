@@ -9,6 +9,7 @@ from typing import Final
 
 from monitor import __version__
 from monitor.privacy.epsilon import format_epsilon
+from monitor.tools.check.belief_picture import Labels, draw_beliefs
 from monitor.tools.check.default_stay import APART
 from monitor.tools.check.wording import PRIORS, format_belief, format_percent, spell_duration
 from monitor.tools.register.figures import (
@@ -21,6 +22,11 @@ from monitor.tools.register.figures import (
     spell_rhythm,
 )
 
+_BELIEFS: Final = Labels(
+    "The chance that somebody gives a visit of yours",
+    "chance before any answer",
+    "chance after all answers, at most",
+)
 _CONSENT: Final = (
     "**If you agreed.** Some people agreed that a visit of theirs is counted publicly. These visits are counted in "
     'numbers of the form "at least 3 people who agreed were here". The numbers may reveal that somebody agreed. They '
@@ -75,6 +81,7 @@ def _write_tables(figures: Figures) -> dict[str, str]:
         "questions": "\n".join(f"* **{each.report.name}**: {each.asks}" for each in figures.monitors),
         "payments": _write_table(("situation", "ε", "answers are at most"), _list_payments(figures)),
         "beliefs": _write_table(("before any answer", "after one answer", "after all answers"), _list_beliefs(figures)),
+        "picture": draw_beliefs(figures.report.stated, _BELIEFS),
         "numbers": _write_table(("monitor", "how far a number may be from the truth"), _list_widths(figures.monitors)),
         "alarms": _write_table(
             ("monitor", "threshold", "a number although nobody was there"), _list_alarms(figures.monitors)

@@ -99,6 +99,8 @@ def test_axe_finds_nothing(browser: Browser, page: Page) -> None:
         one.open()
         for name in ("Station Café", "Market Hall", "Primary School", "Baker"):
             one.place(name).locator("summary").click()
+        one.tab.locator(".beliefs summary").click()
+        expect(one.tab.get_by_role("img", name="The chance that someone gives a visit of yours")).to_be_visible()
         assert one.violations() == []
         one.tab.get_by_role("slider").press("Home")
         expect(one.tab.get_by_role("alert")).to_contain_text("the past")

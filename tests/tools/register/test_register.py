@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -23,9 +24,9 @@ from monitor.config.sections import SigningSettings
 from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import compute_mean_noise, find_threshold
+from monitor.privacy.odds import compute_belief, compute_mean_noise, find_threshold
 from monitor.tools.check.compute_report import compute_report
-from monitor.tools.check.wording import format_percent, spell_duration
+from monitor.tools.check.wording import PRIORS, format_percent, spell_duration
 from monitor.tools.register.entry import build_entry, to_yaml
 from monitor.tools.register.figures import (
     CURATOR_TYPES,
@@ -44,12 +45,6 @@ ROOT = Path(__file__).parents[3]
 FIELDS = yaml.safe_load((Path(__file__).parent / "registry-fields.yaml").read_text(encoding="utf-8"))
 CONFIG = ROOT / "config" / "demo.yaml"
 NOBODY = Publisher(date(2026, 11, 22))
-PUBLISHER = Publisher(
-    published=date(2026, 1, 5),
-    curator="Health office of the demo's town",
-    region="The demo's town",
-    contact="privacy@example.org",
-)
 
 
 def read(folder: Path) -> dict[str, str]:
@@ -203,25 +198,30 @@ def test_published_epsilon_is_never_too_low(every_kind: ValidConfig) -> None:
     assert published["epsilon"] == pytest.approx(301 / 3)
 
 
-def test_only_dwell_times_are_ordinary(every_kind: ValidConfig) -> None:
-    """A one-sided answer makes the variant a custom one, whose relation the entry states."""
+def test_words_follow_the_kinds(every_kind: ValidConfig) -> None:
+    """A one-sided answer makes the variant a custom one. The notice explains consent only if it has lower bounds."""
     entry = build_entry(collect_figures(every_kind), NOBODY)["deployment"]
     assert entry["dp_variant"]["variant_name"] == "Custom"
     assert "Input metric" in entry["privacy_loss"]["privacy_unit_details"]
     assert "Two-sided geometric noise" in entry["implementation"]["mechanisms"]
-
-
-def test_only_lower_bounds_mention_consent(every_kind: ValidConfig) -> None:
-    """The notice explains consent if lower bounds are published, and not otherwise."""
     assert "If you agreed" in write_notice(collect_figures(every_kind), NOBODY)
     assert "If you agreed" not in write_notice(collect_figures(load_valid_config(CONFIG, {})), NOBODY)
 
 
-def test_notice_depends_on_the_stated_limit() -> None:
-    """The notice does not promise its ε for a configuration that states another one."""
-    notice = " ".join(write_notice(collect_figures(load_valid_config(CONFIG, {})), NOBODY).split())
-    assert "if the settings change" not in notice
-    assert "settings too: if one of them changes, this notice must be replaced" in notice
+def test_notice_draws_the_table_of_beliefs(valid: ValidConfig) -> None:
+    """The picture has a point for each row of the table, at the chances before and after, and words for both axes."""
+    figures = collect_figures(valid)
+    notice = write_notice(figures, NOBODY)
+    text = notice[notice.index("<svg") : notice.index("</svg>") + 6]
+    assert "\n\n" not in text  # it would end the picture in Markdown
+    picture, name = ET.fromstring(text), "{http://www.w3.org/2000/svg}"  # noqa: S314  # our own
+    places = [(float(one.attrib["cx"]), float(one.attrib["cy"])) for one in picture.iter(f"{name}circle")]
+    after = [compute_belief(figures.report.stated, before) for before in PRIORS]
+    expected = [(56 + 200 * x, 212 - 200 * y) for x, y in zip(PRIORS, after, strict=True)]
+    assert places == [pytest.approx(one, abs=0.06) for one in expected]
+    assert all(format_percent(one) in (picture.findtext(f"{name}desc") or "") for one in (*PRIORS, *after))
+    words = {one.text for one in picture.iter(f"{name}text")}
+    assert {"chance before any answer", "chance after all answers, at most", "50 %"} <= words
 
 
 def test_public_key_is_stated(valid: ValidConfig) -> None:
@@ -229,40 +229,16 @@ def test_public_key_is_stated(valid: ValidConfig) -> None:
     key = str(SIGNER.verifier)
     signing = SigningSettings(public_key=key)
     signed = collect_figures(replace(valid, config=valid.config.model_copy(update={"signing": signing})))
-    assert key in write_notice(signed, PUBLISHER)
-    assert key in to_yaml(build_entry(signed, PUBLISHER))
-    assert "They are signed" not in write_notice(collect_figures(valid), PUBLISHER)
+    assert key in write_notice(signed, NOBODY)
+    assert key in to_yaml(build_entry(signed, NOBODY))
+    assert "They are signed" not in write_notice(collect_figures(valid), NOBODY)
 
 
-def test_given_names_leave_nothing_open() -> None:
-    """With all options the notice has nothing to fill in."""
-    figures = collect_figures(load_valid_config(CONFIG, {}))
-    assert write_notice(figures, NOBODY).count(OPEN) > 0
-    assert OPEN not in write_notice(figures, PUBLISHER)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "text"),
-    [
-        (Fraction(0), "1 time"),
-        (Fraction(1, 1000), "1.01 times"),
-        (Fraction(1, 4), "1.29 times"),
-        (Fraction(1, 2), "1.65 times"),
-        (Fraction(1), "2.72 times"),
-        (Fraction(3), "20.1 times"),
-        (Fraction(5), "149 times"),
-        (Fraction(12), "162,755 times"),
-        (Fraction(17), "e^17 times"),
-        (Fraction(100, 3), "e^33.3334 times"),
-    ],
-)
-def test_factor_is_readable(epsilon: Fraction, text: str) -> None:
+def test_factors_and_rhythms_are_readable() -> None:
     """A factor has three digits, rounded up because it is a limit, or is a power if it would be very long."""
-    assert format_factor(epsilon) == text
-
-
-def test_rhythm_is_readable() -> None:
-    """A slot of one unit is "every hour", another one "every 15 minutes"."""
+    amounts = [Fraction(0), Fraction(1, 1000), Fraction(1, 2), Fraction(3), Fraction(12), Fraction(100, 3)]
+    factors = ["1 time", "1.01 times", "1.65 times", "20.1 times", "162,755 times", "e^33.3334 times"]
+    assert [format_factor(epsilon) for epsilon in amounts] == factors
     assert (spell_rhythm(HOUR), spell_rhythm(15 * MINUTE)) == ("every hour", "every 15 minutes")
 
 
@@ -272,12 +248,14 @@ def invoke(*words: str | Path) -> Any:
 
 def test_command_writes_three_files(tmp_path: Path) -> None:
     """The command creates the folder, and reports what is left to fill in."""
-    result = invoke("--out", tmp_path / "new", "--curator", "Health office")
+    given = ("--region", "The town", "--contact", "privacy@example.org")  # with them, the notice is complete
+    result = invoke("--out", tmp_path / "new", "--curator", "Health office", *given)
     assert result.exit_code == 0, result.output
     written = read(tmp_path / "new")
     assert sorted(written) == ["assessment.md", "notice.md", "registry-entry.yaml"]
     for name, text in written.items():
-        assert f"{name}: {text.count(OPEN)} places to fill in" in result.output
+        left = f"{text.count(OPEN)} places to fill in" if name != "notice.md" else "complete"
+        assert f"{name}: {left}" in result.output
         assert "Health office" in text
 
 
@@ -298,14 +276,6 @@ def test_edited_drafts_are_kept(tmp_path: Path) -> None:
     assert read(tmp_path) == {"notice.md": "edited"}
     assert invoke("--out", tmp_path, "--overwrite").exit_code == 0
     assert (tmp_path / "notice.md").read_text(encoding="utf-8") != "edited"
-
-
-def test_invalid_configuration_writes_nothing(tmp_path: Path) -> None:
-    """A configuration that `check` refuses has no documents."""
-    words = ["register", "--config", str(CONFIG), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(main, words, env={"LOCATION_MONITOR__PRIVACY__EPSILON": "1"})
-    assert result.exit_code == 2
-    assert not (tmp_path / "out").exists()
 
 
 def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
