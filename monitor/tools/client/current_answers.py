@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Final, Literal
 
 from monitor.contracts.instants import DAY, parse_instant, to_datetime, to_instant
 from monitor.contracts.output_records import AtTimesSnapshot, NoisyCountAlert, PausedAlert
-from monitor.tools.client.designated_time import Shards, Snapshots, calls_others_safe, find_upper_bound
+from monitor.contracts.parameters import find_shard
+from monitor.tools.client.designated_time import Snapshots, calls_others_safe, find_upper_bound
 from monitor.tools.client.subscriber_view import Alert, AlertSubject, SubscriberView
 
 State = Literal["safe", "noisy_count", "paused", "unknown"]
@@ -218,11 +219,6 @@ class KnownPlaces:
     slot: int
     now: Callable[[], int]
     final_for: int = DAY
-    _shards: Shards = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Prepare the division of the view's registry into shards, which is computed when it is needed."""
-        object.__setattr__(self, "_shards", Shards(self.view.registry))
 
     def get(self, location_id: str) -> Known:
         """Return what is known about a place. It never raises: a place without records is unknown.
@@ -257,10 +253,12 @@ class KnownPlaces:
             alert = self.view.alert_index.get((monitor, location_id))
             if alert is not None:
                 yield self._read_alert(alert)
+        encodable = location_id.encode(errors="replace").decode()  # callers may pass any text
+        shard_of = cache(partial(find_shard, encodable))
         latest: dict[str, tuple[Snapshots, int]] = {}
         alarms: dict[str, list[Answer]] = {}
         for (monitor, _), snapshots in self.view.snapshot_index.items():
-            shard = self._shards.of(location_id, snapshots.shards)
+            shard = shard_of(snapshots.shards)
             if shard not in snapshots.by_shard:
                 continue
             if monitor not in latest or latest[monitor][0].time < snapshots.time:

@@ -12,14 +12,7 @@ from monitor.contracts.output_records import HotSpotsSnapshot, NoisyCountAlert, 
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.tools.client.current_answers import Answer
 from monitor.tools.client.designated_time import AtTime
-from monitor.tools.client.subscriber_view import (
-    Alert,
-    AlertChange,
-    Change,
-    DwellChange,
-    HotSpotsChange,
-    SubscriberView,
-)
+from monitor.tools.client.subscriber_view import Alert, AlertChange, Change, SubscriberView, TotalChange
 
 NAMED: Final = 5
 """The number of hot spots that a short line names."""
@@ -91,27 +84,26 @@ class Words:
         parts += _describe_unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
-    def hot_spots(self, snapshot: HotSpotsSnapshot, most: int | None = None) -> str:
-        """Describe the hot spots of one designated time. Name at most `most` locations."""
+    def total(self, snapshot: HotSpotsSnapshot | DwellSnapshot, most: int | None = None) -> str:
+        """Describe the hot spots or dwell times of one designated time. Name at most `most` hot spots."""
         if snapshot.status == "unknown":
             return _UNKNOWN
+        if isinstance(snapshot, DwellSnapshot):
+            return self._describe_dwell(snapshot)
         named = [f"{self.name(spot.location_id)} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
         left = len(snapshot.hot_spots) - len(named)
         return f"{', '.join(named)}{f' and {left} more' if left else ''} ({self.people}; noisy, drawn once)"
 
-    def dwell(self, snapshot: DwellSnapshot) -> str:
+    @staticmethod
+    def _describe_dwell(snapshot: DwellSnapshot) -> str:
         """Describe the number and mean length of the visits at one designated time. Neither is certain."""
-        if snapshot.status == "unknown" or snapshot.visits is None:
+        if snapshot.visits is None:
             return _UNKNOWN
         visits = f"about {max(0, round(snapshot.visits)):,} visits in all places"
         if snapshot.mean_seconds is None:
             return f"{visits}; too few to estimate their length (noise in both directions, drawn once)"
         mean = format_duration(max(1, round(snapshot.mean_seconds)) * SECOND)
         return f"{visits}, of about {mean} on average (noise in both directions, drawn once)"
-
-    def hot_spots_news(self, snapshot: HotSpotsSnapshot) -> str:
-        """Describe the change of a monitor's hot spots."""
-        return f"{moment(snapshot.time)} {snapshot.monitor}: {self.hot_spots(snapshot, NAMED)}"
 
     def alert_news(self, change: AlertChange) -> str:
         """Describe the change of one location (`over_time`)."""
@@ -161,14 +153,9 @@ def _describe_unknown(at: AtTime) -> list[str]:
     return [f"{count} unknown: not all visits were read in time in shard {shards} of {at.sample.shards}"]
 
 
-def dwell_status(snapshot: DwellSnapshot) -> str:
-    """Return the status that selects the colour of dwell times, which say nothing about safety."""
+def total_status(snapshot: HotSpotsSnapshot | DwellSnapshot) -> str:
+    """Return the status that selects the colour of hot spots or dwell times, which say nothing about safety."""
     return "unknown" if snapshot.status == "unknown" else "noisy_count"
-
-
-def hot_spots_status(snapshot: HotSpotsSnapshot) -> str:
-    """Return the status that selects the colour of hot spots."""
-    return "noisy_count" if snapshot.status == "complete" else "unknown"
 
 
 class NewsLine(NamedTuple):
@@ -191,11 +178,9 @@ class News:
         for change in changes:
             if isinstance(change, AlertChange):
                 lines.append(NewsLine(self._words.alert_news(change), change.now.status))
-            elif isinstance(change, HotSpotsChange):
-                lines.append(NewsLine(self._words.hot_spots_news(change.now), hot_spots_status(change.now)))
-            elif isinstance(change, DwellChange):
-                text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.dwell(change.now)}"
-                lines.append(NewsLine(text, dwell_status(change.now)))
+            elif isinstance(change, TotalChange):
+                text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.total(change.now, NAMED)}"
+                lines.append(NewsLine(text, total_status(change.now)))
             else:
                 self._new_counts.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
         return [*lines, *self._time_lines(view)]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from monitor.contracts.output_records import AtTimesSnapshot
-from monitor.contracts.parameters import Registry, find_shard
+from monitor.contracts.parameters import Registry
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
@@ -49,27 +49,6 @@ class Snapshots:
     def understood(self) -> dict[int, AtTimesSnapshot]:
         """The snapshots that could be read, by shard."""
         return {shard: one for shard, one in self.by_shard.items() if one is not None}
-
-
-class Shards:
-    """The shard of each location of a registry, for any number of shards."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._by_number: dict[int, list[int]] = {}
-
-    def all_for(self, shards: int) -> list[int]:
-        """Return the shard of each row."""
-        if shards not in self._by_number:
-            self._by_number[shards] = Registry(self._registry.ids, shards).shard.tolist()
-        return self._by_number[shards]
-
-    def of(self, location_id: str, shards: int) -> int:
-        """Return the shard of a location, which need not be in the registry."""
-        row = self._registry.rows.get(location_id)
-        if row is not None:
-            return self.all_for(shards)[row]
-        return find_shard(location_id.encode(errors="replace").decode(), shards)  # callers may pass any text
 
 
 def calls_others_safe(snapshot: AtTimesSnapshot | None, registry: Registry) -> bool:

@@ -74,7 +74,6 @@ class PublicMetrics(Collectors):
     def __init__(self, ids: Sequence[str], slot: int, most: int) -> None:
         super().__init__(PUBLIC_METRICS)
         self._states: dict[str, State] = dict.fromkeys(ids, "unknown")
-        self._counts = Counter(self._states.values())
         self._own = frozenset(ids[index] for index in range(min(most, MOST_PLACES, len(ids))))
         for place in self._own:
             self._gauge("public_state").labels(place).set(CODES["unknown"])
@@ -88,11 +87,7 @@ class PublicMetrics(Collectors):
     def show(self, updates: Sequence[Update], as_of: str | None) -> None:
         """Set what is known about some places, and the as_of of the latest answer."""
         for place, known in updates:
-            before, state = self._states.get(place), known.state
-            if before is not None:
-                self._counts[before] -= 1
-            self._counts[state] += 1
-            self._states[place] = state
+            state = self._states[place] = known.state
             if place in self._own:
                 self._gauge("public_state").labels(place).set(CODES[state])
         self._set_counts()
@@ -100,8 +95,9 @@ class PublicMetrics(Collectors):
             self._set_as_of(parse_instant(as_of) / SECOND)
 
     def _set_counts(self) -> None:
+        counts = Counter(self._states.values())
         for state in STATES:
-            self._gauge("public_places").labels(state).set(self._counts[state])
+            self._gauge("public_places").labels(state).set(counts[state])
 
     def _set_as_of(self, seconds: float) -> None:
         self._gauge(_AS_OF).set(seconds)

@@ -15,7 +15,6 @@ from monitor.config import ValidConfig, load_registry, load_valid_config
 from monitor.config.describe_problems import format_value
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
-from monitor.contracts.output_records import DWELL, HOT_SPOTS
 from monitor.contracts.parameters import Registry
 from monitor.contracts.signed_notes import Verifier, read_public_key
 from monitor.errors import TimeError, UsageError
@@ -29,7 +28,6 @@ from monitor.tools.client.verification import Verification
 
 FINAL_FOR: Final = DAY
 """How long the last answer about a designated time stays valid."""
-_TOTALS: Final = {HOT_SPOTS.encode(), DWELL.encode()}
 
 
 class SteadyTime:
@@ -175,18 +173,6 @@ class Places:
             records = [] if self._closed.is_set() else self._subscriber.poll()
             with self._state:
                 return bool(records), _fold(self.view, records, self._verification)
-
-    def read_totals(self, as_of: int) -> None:
-        """Fold the hot spots and dwell times of one earlier tick, given its as_of (an instant), if it is retained."""
-        verification = self._begin_verification()
-        with self._reading:
-            if verification is None:
-                records = self._subscriber.read_tick(as_of // MILLISECOND)
-            else:  # it begins with the checkpoint of the tick before
-                before = (as_of - self._slot) // MILLISECOND
-                records = verification.check(self._subscriber.read_between(before, as_of // MILLISECOND))
-        with self._state:
-            _fold(self.view, (record for record in records if dict(record.headers).get("ce_type") in _TOTALS))
 
     def updates(self) -> list[Update]:
         """Return the places that have changed since the last call; the first call returns all that are known."""

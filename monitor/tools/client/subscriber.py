@@ -155,10 +155,6 @@ class Subscriber:
         """
         return self._started_ms <= max(0, as_of_ms - self._first_back_ms + self._tick_ms)
 
-    def read_tick(self, timestamp_ms: int) -> list[Published]:
-        """Return the records of one tick, given its timestamp, and maybe some of the next tick."""
-        return self.read_between(timestamp_ms, timestamp_ms)
-
     def read_between(self, first_ms: int, last_ms: int) -> list[Published]:
         """Return the records of the ticks from one timestamp to another. The consumer's position does not change.
 

@@ -6,9 +6,10 @@ is known about each place at a moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from pydantic import Field, ValidationError
@@ -98,20 +99,13 @@ class SnapshotChange:
 
 
 @dataclass(frozen=True, slots=True)
-class HotSpotsChange:
-    """New hot spots, whose designated time is later than that of all earlier ones."""
+class TotalChange:
+    """New hot spots or dwell times, whose designated time is later than that of all earlier ones of the monitor."""
 
-    now: HotSpotsSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class DwellChange:
-    """New dwell times, whose designated time is later than that of all earlier ones."""
-
-    now: DwellSnapshot
+    now: HotSpotsSnapshot | DwellSnapshot
 
 
-Change = AlertChange | SnapshotChange | HotSpotsChange | DwellChange
+Change = AlertChange | SnapshotChange | TotalChange
 
 
 @dataclass
@@ -139,8 +133,7 @@ class SubscriberView:
     _noisy: dict[tuple[str, str], NoisyCountAlert] = field(default_factory=dict)  # the latest of each location
     _alert_monitors: set[str] = field(default_factory=set)
     _times: dict[tuple[str, str], Snapshots] = field(default_factory=dict)
-    _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
-    _dwell: dict[str, DwellSnapshot] = field(default_factory=dict)
+    _totals: dict[tuple[type, str], HotSpotsSnapshot | DwellSnapshot] = field(default_factory=dict)  # of each monitor
 
     def use(self, registry: Registry) -> None:
         """Use another registry from now on. The present one becomes an earlier one."""
@@ -154,7 +147,7 @@ class SubscriberView:
         With an empty problem, believe those that are added from now on.
         """
         self.problem = problem
-        for known in (self._alerts, self._noisy, self._alert_monitors, self._times, self._hot_spots, self._dwell):
+        for known in (self._alerts, self._noisy, self._alert_monitors, self._times, self._totals):
             known.clear()
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
@@ -162,12 +155,13 @@ class SubscriberView:
         if self.problem:
             return None
         kind = (dict(headers).get("ce_type") or b"").decode(errors="replace")
-        add = {
+        adders: dict[str, Callable[[bytes], Change | None]] = {
             OVER_TIME: self._add_alert,
             AT_TIMES: self._add_snapshot,
-            HOT_SPOTS: self._add_hot_spots,
-            DWELL: self._add_dwell,
-        }.get(kind)
+            HOT_SPOTS: partial(self._add_total, HotSpotsSnapshot),
+            DWELL: partial(self._add_total, DwellSnapshot),
+        }
+        add = adders.get(kind)
         try:
             return None if add is None else add(value or b"")
         except (ValidationError, TimeError):  # it does not name what it is about
@@ -219,23 +213,15 @@ class SubscriberView:
         changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
         return change if changed else None
 
-    def _add_hot_spots(self, value: bytes) -> Change | None:
-        snapshot = HotSpotsSnapshot.model_validate_json(value)
-        time, before = parse_instant(snapshot.time), self._hot_spots.get(snapshot.monitor)
+    def _add_total(self, form: type[HotSpotsSnapshot | DwellSnapshot], value: bytes) -> Change | None:
+        snapshot = form.model_validate_json(value)
+        key = form, snapshot.monitor
+        time, before = parse_instant(snapshot.time), self._totals.get(key)
         if before is not None and parse_instant(before.time) >= time:
             return None
         self._advance(snapshot.as_of, snapshot.tick)
-        self._hot_spots[snapshot.monitor] = snapshot
-        return HotSpotsChange(snapshot)
-
-    def _add_dwell(self, value: bytes) -> Change | None:
-        snapshot = DwellSnapshot.model_validate_json(value)
-        time, before = parse_instant(snapshot.time), self._dwell.get(snapshot.monitor)
-        if before is not None and parse_instant(before.time) >= time:
-            return None
-        self._advance(snapshot.as_of, snapshot.tick)
-        self._dwell[snapshot.monitor] = snapshot
-        return DwellChange(snapshot)
+        self._totals[key] = snapshot
+        return TotalChange(snapshot)
 
     def _advance(self, as_of: str, tick: int | None = None) -> None:
         """Note the as_of of a record, and its tick if the record was understood."""
@@ -269,14 +255,14 @@ class SubscriberView:
         )
 
     @property
-    def hot_spots(self) -> list[HotSpotsSnapshot]:
-        """The latest hot spots of each monitor, sorted by monitor."""
-        return [self._hot_spots[monitor] for monitor in sorted(self._hot_spots)]
+    def totals(self) -> list[HotSpotsSnapshot | DwellSnapshot]:
+        """The latest hot spots or dwell times of each monitor, sorted by monitor."""
+        return sorted(self._totals.values(), key=lambda snapshot: snapshot.monitor)
 
     @property
-    def dwell(self) -> list[DwellSnapshot]:
-        """The latest dwell times of each monitor, sorted by monitor."""
-        return [self._dwell[monitor] for monitor in sorted(self._dwell)]
+    def hot_spots(self) -> list[HotSpotsSnapshot]:
+        """The latest hot spots of each monitor, sorted by monitor."""
+        return [total for total in self.totals if isinstance(total, HotSpotsSnapshot)]
 
     @property
     def times(self) -> list[AtTime]:

@@ -15,12 +15,11 @@ from rich.text import Text
 
 from monitor.config import ValidConfig
 from monitor.contracts.clock import Clock, SystemClock
-from monitor.contracts.instants import DAY, MINUTE, format_duration, parse_instant
-from monitor.contracts.parameters import Parameters, Total
+from monitor.contracts.instants import MINUTE, format_duration, parse_instant
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.service.keep_running import stop_on_signals
 from monitor.tools.client.current_answers import VALID_SLOTS, KnownPlaces
-from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment
+from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, moment, total_status
 from monitor.tools.client.designated_time import AtTime
 from monitor.tools.client.places import Places, open_configured
 from monitor.tools.client.subscriber_view import Alert, SubscriberView
@@ -33,8 +32,6 @@ _FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, 
 _MIN_ROWS: Final = 5
 _PADDING: Final = 6  # one space on each side of three columns
 _NEWS: Final = 5
-_LOOK_BACK: Final = 7 * DAY
-_ATTEMPTS: Final = 3  # designated times to try, because the service may have been down at the latest ones
 
 
 def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
@@ -68,44 +65,8 @@ def _find_places_with_alarm(view: SubscriberView, known: KnownPlaces) -> set[str
 def describe_view(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
     """Yield the headline, and one line per `over_time` alert, recent designated time, hot spots and dwell record."""
     yield from describe_headline(subscriber_view, words.grid, now)
-    states = _States(subscriber_view, words, now)
-    for alert in subscriber_view.alerts:
-        yield f"{alert.monitor} {alert.location_id}: {states.describe_alert(alert)[1]}"
-    for at in subscriber_view.times:
-        yield f"{at.monitor} {moment(at.time)}: {states.describe_time(at)[1]}"
-    for snapshot in subscriber_view.hot_spots:
-        yield f"{snapshot.monitor} {moment(snapshot.time)}: {words.hot_spots(snapshot)}"
-    for dwell in subscriber_view.dwell:
-        yield f"{dwell.monitor} {moment(dwell.time)}: {words.dwell(dwell)}"
-
-
-class _States:
-    """Describes the state of each item, as a status and text. Answers that are no longer valid are unknown."""
-
-    def __init__(self, subscriber_view: SubscriberView, words: Words, now: int) -> None:
-        self._tick, self._words = subscriber_view.tick, words
-        self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
-
-    def describe_alert(self, alert: Alert) -> tuple[str, str]:
-        """Describe the state of one location (`over_time`). An alarm that still counts comes first."""
-        if self._known.is_old(alert.as_of):
-            status, text = "unknown", self._words.too_old(alert.as_of)
-        else:
-            status, text = alert.status, self._words.alert(alert) + self._describe_age(alert.tick, alert.as_of)
-        alarm = self._known.find_last_alarm(alert)
-        if status == "noisy_count" or alarm is None or self._known.now() > (alarm.valid_until or 0):
-            return status, text
-        return "noisy_count", f"{self._words.last_alarm(alarm)}; {text}"
-
-    def describe_time(self, at: AtTime) -> tuple[str, str]:
-        """Describe all locations at one designated time."""
-        if self._known.is_old(at.sample.as_of, final=at.final):
-            return "unknown", self._words.too_old(at.sample.as_of)
-        status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
-        return status, self._words.at_time(at) + self._describe_age(at.tick, at.sample.as_of)
-
-    def _describe_age(self, tick: int, as_of: str) -> str:
-        return f" (as of {moment(as_of)})" if self._tick is not None and tick < self._tick else ""
+    for row in _Items(subscriber_view, words, now).list_rows():
+        yield f"{row.monitor} {row.where}: {row.state}"
 
 
 class _Row(NamedTuple):
@@ -118,6 +79,47 @@ class _Row(NamedTuple):
     def rank(self) -> int:
         """The place in the order of the rows: those with an alarm come first, and those that are safe last."""
         return {"noisy_count": 0, "safe": 2}.get(self.status, 1)
+
+
+class _Items:
+    """Describes the state of each item. Answers that are no longer valid are unknown."""
+
+    def __init__(self, subscriber_view: SubscriberView, words: Words, now: int) -> None:
+        self._view, self._tick, self._words = subscriber_view, subscriber_view.tick, words
+        self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
+
+    def list_rows(self, most: int | None = None) -> Iterator[_Row]:
+        """Yield a row for each location, designated time, and record of hot spots or dwell times.
+
+        At most `most` hot spots of a record are named.
+        """
+        for alert in self._view.alerts:
+            yield _Row(alert.monitor, alert.location_id, *self._describe_alert(alert))
+        for at in self._view.times:
+            yield _Row(at.monitor, moment(at.time), *self._describe_time(at))
+        for total in self._view.totals:
+            yield _Row(total.monitor, moment(total.time), total_status(total), self._words.total(total, most))
+
+    def _describe_alert(self, alert: Alert) -> tuple[str, str]:
+        """Describe the state of one location (`over_time`). An alarm that still counts comes first."""
+        if self._known.is_old(alert.as_of):
+            status, text = "unknown", self._words.too_old(alert.as_of)
+        else:
+            status, text = alert.status, self._words.alert(alert) + self._describe_age(alert.tick, alert.as_of)
+        alarm = self._known.find_last_alarm(alert)
+        if status == "noisy_count" or alarm is None or self._known.now() > (alarm.valid_until or 0):
+            return status, text
+        return "noisy_count", f"{self._words.last_alarm(alarm)}; {text}"
+
+    def _describe_time(self, at: AtTime) -> tuple[str, str]:
+        """Describe all locations at one designated time."""
+        if self._known.is_old(at.sample.as_of, final=at.final):
+            return "unknown", self._words.too_old(at.sample.as_of)
+        status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
+        return status, self._words.at_time(at) + self._describe_age(at.tick, at.sample.as_of)
+
+    def _describe_age(self, tick: int, as_of: str) -> str:
+        return f" (as of {moment(as_of)})" if self._tick is not None and tick < self._tick else ""
 
 
 class Screen:
@@ -137,7 +139,8 @@ class Screen:
 
     def _build_table(self, console: Console, width: int, room: int) -> Table:
         """Return the table with as many rows as fit in `room` lines."""
-        rows = sorted(self._list_rows(), key=lambda row: row.rank)
+        items = _Items(self._subscriber_view, self._words, self._now)
+        rows = sorted(items.list_rows(NAMED), key=lambda row: row.rank)
         sides = [("monitor", [row.monitor for row in rows]), ("where or when", [row.where for row in rows])]
         table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")
         left = width - _PADDING
@@ -146,7 +149,7 @@ class Screen:
             left -= max(cell_len(cell) for cell in (name, *cells))
         table.add_column("state", ratio=1)
         for n, row in enumerate(rows):
-            state = Text(row.state, style=STYLES[row.status])
+            state = Text(f"{SYMBOLS[row.status]} {row.state}", style=STYLES[row.status])
             room -= len(state.wrap(console, max(1, left)))
             if room < 0:
                 table.add_row(
@@ -155,23 +158,6 @@ class Screen:
                 break
             table.add_row(row.monitor, row.where, state)
         return table
-
-    def _list_rows(self) -> Iterator[_Row]:
-        states = _States(self._subscriber_view, self._words, self._now)
-        for alert in self._subscriber_view.alerts:
-            status, text = states.describe_alert(alert)
-            yield _Row(alert.monitor, alert.location_id, status, f"{SYMBOLS[status]} {text}")
-        for at in self._subscriber_view.times:
-            status, text = states.describe_time(at)
-            yield _Row(at.monitor, moment(at.time), status, f"{SYMBOLS[status]} {text}")
-        for snapshot in self._subscriber_view.hot_spots:
-            status = hot_spots_status(snapshot)
-            state = f"{SYMBOLS[status]} {self._words.hot_spots(snapshot, NAMED)}"
-            yield _Row(snapshot.monitor, moment(snapshot.time), status, state)
-        for dwell in self._subscriber_view.dwell:
-            status = dwell_status(dwell)
-            state = f"{SYMBOLS[status]} {self._words.dwell(dwell)}"
-            yield _Row(dwell.monitor, moment(dwell.time), status, state)
 
 
 def watch_command(valid: ValidConfig, console: Console, *, once: bool) -> None:
@@ -189,10 +175,8 @@ def watch_command(valid: ValidConfig, console: Console, *, once: bool) -> None:
 
 def watch(valid: ValidConfig, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
     """Do what `watch_command` does, until `stop` is set."""
-    parameters = valid.parameters
-    words = Words(parameters.grid)
+    words = Words(valid.parameters.grid)
     with open_configured(valid, clock) as places:
-        look_back(places, parameters)
         if once or not console.is_terminal:
             for line in describe_view(places.view, words, places.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -202,32 +186,6 @@ def watch(valid: ValidConfig, console: Console, clock: Clock, stop: threading.Ev
             _show(places, words, console, stop)
         else:
             _print_news(places, words, console, stop)
-
-
-def look_back(places: Places, parameters: Parameters) -> None:
-    """Find the latest hot spots and dwell times of the last week. The slot grid determines the ticks to search."""
-    for monitor in parameters.totals:
-        if places.view.tick is not None and monitor.name not in _known_totals(places.view):
-            _find_total(places, monitor, parameters.grid)
-
-
-def _known_totals(view: SubscriberView) -> set[str]:
-    """Return the monitors whose hot spots or dwell times are known."""
-    return {spots.monitor for spots in view.hot_spots} | {dwell.monitor for dwell in view.dwell}
-
-
-def _find_total(places: Places, monitor: Total, grid: SlotGrid) -> None:
-    for tick in list_final_ticks(monitor, grid, places.view.tick or 0)[-1 : -1 - _ATTEMPTS : -1]:
-        places.read_totals(grid.as_of(tick))
-        if monitor.name in _known_totals(places.view):
-            return
-
-
-def list_final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
-    """Return the ticks that publish hot spots or dwell times in the week up to tick `until`, in order."""
-    end = grid.as_of(until + 1) - monitor.horizon
-    times = monitor.times.find_between(end - _LOOK_BACK, end)
-    return sorted({grid.find_last_tick(int(time) + monitor.horizon) for time in times})
 
 
 def _print_news(places: Places, words: Words, console: Console, stop: threading.Event) -> None:

@@ -276,7 +276,7 @@ class Site:
         found = self.static.find(request.path_params["build"], request.path_params["name"])
         if found is None:
             raise HTTPException(404, "there is no such file")
-        return respond(request, found.body, found.media_type, _FOREVER)
+        return respond(request, *found, _FOREVER)
 
 
 def _read_query(request: Request, *known: str) -> Mapping[str, str]:

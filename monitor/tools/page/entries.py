@@ -12,6 +12,7 @@ from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.instants import format_instant, parse_instant
 from monitor.contracts.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, AtTimesSnapshot, HotSpotsSnapshot
 from monitor.errors import TimeError
+from monitor.tools.client.subscriber import Published
 from monitor.tools.client.subscriber_view import AlertSubject, SnapshotSubject
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -65,7 +66,7 @@ class Entry(NamedTuple):
         return self.line[self.value_at : -1]
 
 
-def read_entries(records: Iterable[Any]) -> tuple[list[Entry], int]:
+def read_entries(records: Iterable[Published]) -> tuple[list[Entry], int]:
     """Return the records for subscribers as entries, and the number of foreign records.
 
     A foreign record has a type for subscribers but cannot be read, so the service did not write it. It says nothing
@@ -80,12 +81,12 @@ def read_entries(records: Iterable[Any]) -> tuple[list[Entry], int]:
     return entries, foreign
 
 
-def _find_type(record: Any) -> str:
-    types = [(value or b"").decode(errors="replace") for name, value in record.headers or () if name == "ce_type"]
+def _find_type(record: Published) -> str:
+    types = [(value or b"").decode(errors="replace") for name, value in record.headers if name == "ce_type"]
     return types[-1] if types else ""
 
 
-def _read_entry(kind: str, record: Any) -> Entry | None:
+def _read_entry(kind: str, record: Published) -> Entry | None:
     """Return a consumer's record as an entry; None if it does not name its subject.
 
     A newer form of a record is kept, because a subscriber must learn that it does not understand the latest answer. So
@@ -131,15 +132,7 @@ def _read_snapshot(value: bytes) -> Snapshot:
     return Snapshot(read.shard, read.shards, read.threshold, complete, read.registry, noisy, dict(read.counts_at_least))
 
 
-def _read_hot_spots(value: bytes) -> Subject:
-    return _name_subject(HotSpotsSnapshot.model_validate_json(value))
-
-
-def _read_dwell(value: bytes) -> Subject:
-    return _name_subject(DwellSnapshot.model_validate_json(value))
-
-
-def _name_subject(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
+def _name_total(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
     time = format_instant(parse_instant(snapshot.time))
     return Subject(f"{snapshot.monitor}/{time}", parse_instant(snapshot.as_of))
 
@@ -147,8 +140,8 @@ def _name_subject(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
 PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
     OVER_TIME: _read_alert,
     AT_TIMES: _name_shard,
-    HOT_SPOTS: _read_hot_spots,
-    DWELL: _read_dwell,
+    HOT_SPOTS: lambda value: _name_total(HotSpotsSnapshot.model_validate_json(value)),
+    DWELL: lambda value: _name_total(DwellSnapshot.model_validate_json(value)),
 }
 """The types of records for subscribers, and how to read their subject. The other types are for the service itself."""
 

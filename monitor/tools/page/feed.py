@@ -75,7 +75,6 @@ class Hub:
         self._most, self._report_cut = most, report_cut
         self._open: set[Subscription] = set()
         self._closed = False
-        self.cut = 0
 
     def __len__(self) -> int:
         """Return the number of open subscriptions."""
@@ -106,7 +105,6 @@ class Hub:
             try:
                 subscription.queue.put_nowait(event)
             except asyncio.QueueFull:
-                self.cut += 1
                 self._report_cut()
                 self._open.discard(subscription)
                 subscription.end()

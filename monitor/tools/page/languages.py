@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from importlib import resources
-from typing import Final, NamedTuple
+from typing import Final
 
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import format_instant, to_datetime
@@ -109,13 +109,6 @@ _UNITS: Final = (("days", 1_440), ("hours", 60), ("minutes", 1))
 """The units of a window, with their minutes. A window of one day is "24 hours": no text has a singular."""
 
 
-class Section(NamedTuple):
-    """A part of the description of an answer: its title and its text."""
-
-    title: str
-    text: str
-
-
 class Words:
     """The words of one language. `reason` replaces the reason of an answer."""
 
@@ -151,14 +144,14 @@ class Words:
             return self.texts[reason]
         return self._fill(self._choose(f"{answer.state}_short", "_short", answer), answer, reason)
 
-    def list_sections(self, answer: Answer, reason: str) -> list[Section]:
-        """Return what an answer means, what it does not mean, and what to do."""
+    def list_sections(self, answer: Answer, reason: str) -> list[tuple[str, str]]:
+        """Return what an answer means, what it does not mean, and what to do, each with its title."""
         state, about = answer.state, answer.about
         named = state == "noisy_count" and about is not None and about.kind == "hot_spots"
         kind = "hot_spot" if named else state  # a hot spot is no alarm: it is compared with no threshold
         keys = (self._choose(f"{kind}_means", "_means", answer), f"{kind}_not", f"{kind}_do")
         titles = (self.texts["means"], self.texts["not"], self.texts["do"])
-        return [Section(title, self._fill(key, answer, reason)) for title, key in zip(titles, keys, strict=True)]
+        return [(title, self._fill(key, answer, reason)) for title, key in zip(titles, keys, strict=True)]
 
     def phrase_question(self, about: About) -> str:
         """Return what an answer is about: a time or period, or that a place is a hot spot. No monitor is named."""

@@ -20,21 +20,13 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A static file."""
-
-    body: Body
-    media_type: str
-
-
-@dataclass(frozen=True, slots=True)
 class Static:
-    """All static files by name. `build` is a digest of them, and part of their address."""
+    """All static files by name, each with its media type. `build` is a digest of them, and part of their address."""
 
-    files: Mapping[str, File]
+    files: Mapping[str, tuple[Body, str]]
     build: str
 
-    def find(self, build: str, name: str) -> File | None:
+    def find(self, build: str, name: str) -> tuple[Body, str] | None:
         """Return a file of this build; None if there is none."""
         return self.files.get(name) if build == self.build else None
 
@@ -50,8 +42,8 @@ def read_static() -> Static:
     for path in (resources.files("monitor.tools.page") / "static").iterdir():
         kind = path.name.rpartition(".")[2]
         if kind in _TYPES:
-            files[path.name] = File(make_body(path.read_bytes()), _TYPES[kind])
-    digest = hashlib.sha256("".join(files[name].body.tag for name in sorted(files)).encode()).hexdigest()
+            files[path.name] = make_body(path.read_bytes()), _TYPES[kind]
+    digest = hashlib.sha256("".join(files[name][0].tag for name in sorted(files)).encode()).hexdigest()
     return Static(files, digest[:16])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,15 @@ def valid(kafka: SharedKafka, topic: Callable[[str], str]) -> ValidConfig:
 def settings(valid: ValidConfig) -> Settings:
     """The settings of `valid`."""
     return prepare_settings(valid, bytes(16))
+
+
+@pytest.fixture
+def configured(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration file whose servers and topics are those of `settings`, by the environment."""
+    kafka = settings.config.kafka
+    monkeypatch.setenv("LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS", json.dumps(kafka.bootstrap_servers))
+    monkeypatch.setenv("LOCATION_MONITOR__KAFKA__TOPICS__ALERTS", kafka.topics.alerts)
+    return CONFIG
 
 
 @pytest.fixture

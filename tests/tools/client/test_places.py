@@ -30,7 +30,7 @@ from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER
 from tests.kit.topics import recreate_topic
-from tests.tools.client.conftest import CONFIG, Published
+from tests.tools.client.conftest import Published
 from tests.tools.client.records import REGISTRY, SLOTS, over_time, snapshot
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -69,15 +69,6 @@ def open_at(settings: Settings, clock: SteppedClock) -> Iterator[Callable[..., P
         places.close()
 
 
-@pytest.fixture
-def configured(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A configuration file whose servers and topics are those of `settings`, by the environment."""
-    kafka = settings.config.kafka
-    monkeypatch.setenv("LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS", json.dumps(kafka.bootstrap_servers))
-    monkeypatch.setenv("LOCATION_MONITOR__KAFKA__TOPICS__ALERTS", kafka.topics.alerts)
-    return CONFIG
-
-
 def states(places: Places, number: int) -> dict[str, str]:
     """Return the state of each of the next places that change."""
     return {place: known.state for place, known in islice(places, number)}
@@ -114,14 +105,6 @@ def test_documented_lines_work(configured: Path, publish: Publish) -> None:
     publish([(record, grid.as_of(7))])
     assert run_block(loop, configured) == [("station-central", "safe", 9, now + timedelta(hours=2))]
     assert run_block(question, configured) == [("open",)]
-
-
-def test_places_are_kept_for_24_slots(settings: Settings, publish: Publish, clock: SteppedClock) -> None:
-    """With slots of two hours a place without records is kept for two days."""
-    publish([])
-    topic = settings.config.kafka.topics.alerts
-    with open_places(settings.kafka, topic, REGISTRY, 2 * HOUR, clock) as places:
-        assert places.view.keep == 2 * DAY
 
 
 def test_updates_are_changes(
@@ -350,13 +333,14 @@ def test_aborted_records_are_invisible(
 
 
 def test_connect_needs_no_configuration(settings: Settings, publish_ticks: Callable[..., None], tmp_path: Path) -> None:
-    """`connect` needs only servers, the topic, the length of a slot and the registry."""
+    """`connect` needs only servers, the topic, the length of a slot and the registry. It keeps places for 24 slots."""
     publish_ticks({8: [over_time("market", 8, 0)]})
     registry = tmp_path / "locations.csv"
     registry.write_text("location_id\nmarket\n")
     servers, topic = settings.config.kafka.bootstrap_servers, settings.config.kafka.topics.alerts
-    with connect(servers, topic, slot="1h", registry=registry) as places:
+    with connect(servers, topic, slot="2h", registry=registry) as places:
         assert places.get("market").reason == "too_old"
+        assert places.view.keep == 2 * DAY
 
 
 def test_subscribe_checks_the_token(configured: Path, publish: Publish) -> None:

@@ -9,8 +9,11 @@ import pytest
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import Registry
-from monitor.tools.client.subscriber_view import AlertChange, Change, HotSpotsChange, SnapshotChange, SubscriberView
+from monitor.tools.client.subscriber_view import AlertChange, Change, SnapshotChange, SubscriberView, TotalChange
 from tests.tools.client.records import REGISTRY, hot_spots, over_time, snapshot
+
+MARKET = {"market": (3, 9)}
+OTHER = Registry(("market", "park", "school"), 2)
 
 
 @pytest.fixture
@@ -66,40 +69,29 @@ def test_invalid_records_are_counted(subscriber_view: SubscriberView, value: byt
 
 
 @pytest.mark.promise(2)
-def test_unlisted_location_is_safe(subscriber_view: SubscriberView) -> None:
-    """A location without an entry in a complete snapshot is safe."""
-    add_all(subscriber_view, [snapshot(0, 3), snapshot(1, 3, {"market": (3, 9)})])
+@pytest.mark.parametrize(
+    ("snapshots", "others"),
+    [
+        ([snapshot(0, 3), snapshot(1, 3, MARKET)], {"park": "safe", "school": "safe", "clinic": "safe"}),
+        ([snapshot(0, 4), snapshot(1, 4, MARKET, complete=False)], {"park": "safe", "school": "safe"}),
+        ([snapshot(1, 3, MARKET)], {"clinic": "safe"}),
+        ([snapshot(0, 3, registry=OTHER), snapshot(1, 3, MARKET, registry=OTHER)], {}),
+    ],
+    ids=["complete", "incomplete shard", "shard without snapshot", "other registry"],
+)
+def test_only_complete_snapshots_mean_safe(
+    subscriber_view: SubscriberView, snapshots: list[OutputRecord], others: dict[str, str]
+) -> None:
+    """A location without an entry is safe in a complete snapshot of its shard and of this registry, else unknown.
+
+    The noisy counts remain in any case.
+    """
+    add_all(subscriber_view, snapshots)
     (at,) = subscriber_view.times
-    assert at.statuses == {"market": "noisy_count", "park": "safe", "school": "safe", "clinic": "safe"}
+    assert at.statuses == dict.fromkeys(REGISTRY.ids, "unknown") | {"market": "noisy_count"} | others
     assert at.noisy_counts == {"market": 9}
-    assert at.is_known
-
-
-def test_unknown_snapshot_keeps_noisy_counts(subscriber_view: SubscriberView) -> None:
-    """In an unknown snapshot no location is safe, but noisy counts remain."""
-    add_all(subscriber_view, [snapshot(0, 4), snapshot(1, 4, {"market": (3, 9)}, complete=False)])
-    (at,) = subscriber_view.times
-    assert at.statuses == {"market": "noisy_count", "park": "safe", "school": "safe", "clinic": "unknown"}
-    assert not at.is_known
-
-
-def test_shard_without_snapshot_is_unknown(subscriber_view: SubscriberView) -> None:
-    """The locations of a shard without a snapshot are unknown."""
-    add_all(subscriber_view, [snapshot(0, 3)])
-    (at,) = subscriber_view.times
-    assert at.statuses == {"market": "unknown", "park": "safe", "school": "safe", "clinic": "unknown"}
+    assert at.is_known == (len(others) == 3)
     assert not at.final
-
-
-def test_other_registry_makes_nothing_safe(subscriber_view: SubscriberView) -> None:
-    """A snapshot about another registry makes no location safe."""
-    other = Registry(("market", "park", "school"), 2)
-    add_all(
-        subscriber_view,
-        [snapshot(0, 3, registry=other), snapshot(1, 3, {"market": (3, 9)}, registry=other)],
-    )
-    (at,) = subscriber_view.times
-    assert at.statuses == {"market": "noisy_count", "park": "unknown", "school": "unknown", "clinic": "unknown"}
 
 
 def test_finished_time_is_dropped(subscriber_view: SubscriberView) -> None:
@@ -139,33 +131,20 @@ def test_changes_name_what_is_new(subscriber_view: SubscriberView) -> None:
 
 
 def test_hot_spots_stay_until_the_next(subscriber_view: SubscriberView) -> None:
-    """Hot spots stay until those of a later time are drawn."""
-    #     slot      2     3     4     5  …  90
-    #     τ         2  3
-    #     drawn                 2     3
-    changes = add_all(subscriber_view, [hot_spots(2, {"market": 9}), hot_spots(3, {"park": 7, "market": 5})])
-    assert [change.now.time for change in changes if isinstance(change, HotSpotsChange)] == [
-        "2026-01-05T02:30:00Z",
-        "2026-01-05T03:30:00Z",
-    ]
+    """Hot spots of a monitor stay until those of a later time are drawn. Of two times drawn at one tick, each counts.
+
+    slot    2  3           90
+    drawn         at both
+    """
+    drawn = [hot_spots(2, {"market": 9}, after=3), hot_spots(3, None), hot_spots(2, {"park": 7}, monitor="another")]
+    changes = add_all(subscriber_view, drawn)
+    times = [change.now.time for change in changes if isinstance(change, TotalChange)]
+    assert times == ["2026-01-05T02:30:00Z", "2026-01-05T03:30:00Z", "2026-01-05T02:30:00Z"]
     add_all(subscriber_view, [over_time("market", 90, 0)])
-    (latest,) = subscriber_view.hot_spots
-    assert [(spot.location_id, spot.noisy_count) for spot in latest.hot_spots] == [("park", 7), ("market", 5)]
-
-
-def test_later_of_two_times_counts(subscriber_view: SubscriberView) -> None:
-    """Of two times drawn at one tick the later counts, and both are changes."""
-    assert None not in add_all(subscriber_view, [hot_spots(2, {"market": 9}, after=3), hot_spots(3, None)])
-    assert [snapshot.status for snapshot in subscriber_view.hot_spots] == ["unknown"]
-
-
-def test_hot_spots_are_per_monitor(subscriber_view: SubscriberView) -> None:
-    """Each monitor has separate hot spots."""
-    add_all(
-        subscriber_view,
-        [hot_spots(3, {"park": 7}, monitor="noon"), hot_spots(2, {"market": 9}, monitor="morning")],
-    )
-    assert [snapshot.monitor for snapshot in subscriber_view.hot_spots] == ["morning", "noon"]
+    assert [(spots.monitor, spots.status) for spots in subscriber_view.hot_spots] == [
+        ("another", "complete"),
+        ("busiest", "unknown"),
+    ]
 
 
 @pytest.mark.promise(41)

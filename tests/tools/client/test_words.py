@@ -43,27 +43,6 @@ def news(subscriber_view: SubscriberView, words: Words) -> NewsOf:
     return add_all
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        (0, "safe: fewer than 10 target people since Mon 5 Jan 03:00"),
-        (
-            12,
-            (
-                "at most 12 target people since Mon 5 Jan 03:00 (certain); with fewer than 10, the chance of an answer "
-                "this high is 5 %"
-            ),
-        ),
-        (None, "unknown: not confirmed in time that all visits had been read"),
-    ],
-)
-def test_answer_is_described(subscriber_view: SubscriberView, words: Words, count: int | None, expected: str) -> None:
-    """Each status of an alert has a description."""
-    record = over_time("market", 7, count)
-    subscriber_view.add(record.headers, record.value)
-    assert words.alert(subscriber_view.alerts[0]) == expected
-
-
 def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words: Words) -> None:
     """A pause is described after its alarm, with its end. The alarm stays when the answer is too old, until it ends."""
     #     tick  7      8 … 13  14        as_of(14) = 15:00
@@ -96,21 +75,14 @@ def test_news_of_a_location(news: NewsOf) -> None:
 
 
 def test_news_of_time_needs_all_shards(news: NewsOf) -> None:
-    """A designated time is news once all shards are known."""
-    assert news([snapshot(0, 2)]) == []
-    assert news([snapshot(1, 2)]) == ["Mon 5 Jan 02:30 midday: 4 of 4 locations safe"]
-    assert news([snapshot(0, 3), snapshot(1, 3, {"market": (3, 9)})]) == [
-        "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"
-    ]
-    assert news([snapshot(0, 4), snapshot(1, 4, {"market": (3, 9)}, complete=False)]) == [
+    """A designated time is news once all shards are known, with the counts of shards that came in earlier polls."""
+    market = {"market": (2, 9)}
+    assert news([snapshot(1, 2, market)]) == []
+    assert news([snapshot(0, 2)]) == ["Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"]
+    assert news([snapshot(0, 3), snapshot(1, 3, market)]) == []
+    assert news([snapshot(0, 4), snapshot(1, 4, market, complete=False)]) == [
         "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, 1 unknown: not all visits were read in time in shard 1 of 2"
     ]
-
-
-def test_news_keeps_counts_of_earlier_polls(news: NewsOf) -> None:
-    """A noisy count is news also if its shard arrives before the other shards, in another poll."""
-    assert news([snapshot(1, 2, {"market": (2, 9)})]) == []
-    assert news([snapshot(0, 2)]) == ["Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"]
 
 
 def test_news_names_five_hot_spots(news: NewsOf) -> None:
@@ -160,7 +132,10 @@ def test_state_has_one_line_per_item(subscriber_view: SubscriberView, words: Wor
         subscriber_view.add(record.headers, record.value)
     text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
     assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6; places with an alarm: 1"
-    assert text[1].startswith("places market: at most 12 target people")
+    assert text[1] == (
+        "places market: at most 12 target people since Mon 5 Jan 02:00 (certain); with fewer than 10, the chance of an "
+        "answer this high is 5 %"
+    )
     assert text[2].endswith("(as of Mon 5 Jan 06:00)")
     assert text[3] == (
         "midday Mon 5 Jan 02:30: 3 of 4 locations safe (fewer than 8 target people), market at most 9; final"
@@ -227,7 +202,7 @@ def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView
     assert news([dwell(4, None)]) == [
         "Mon 5 Jan 04:00 lengths: unknown: not confirmed in time that all visits had been read"
     ]
-    assert [snapshot.time for snapshot in subscriber_view.dwell] == ["2026-01-05T04:00:00Z"]
+    assert [snapshot.time for snapshot in subscriber_view.totals] == ["2026-01-05T04:00:00Z"]
     assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1].startswith(
         "lengths Mon 5 Jan 04:00: unknown"
     )

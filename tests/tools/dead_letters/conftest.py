@@ -7,11 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import SECOND
+from monitor.kafka.topics import create_topics, list_topic_needs
+from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.shared_kafka import SharedKafka
-from tests.tools.dead_letters.refused import Refused, build_town
+from tests.tools.dead_letters.refused import Refused
 
 
 @pytest.fixture
 def refused(kafka: SharedKafka, topic: Callable[[str], str], tmp_path: Path) -> Refused:
     """A town with its three topics, which are empty."""
-    return build_town(kafka.bootstrap_servers, topic("town"), tmp_path)
+    monitors = [over_time("places", ["inn"], 5, "3h", epsilon=80)]
+    visits = HOURS["visits"] | {"accept_ahead": "1h"}
+    servers = kafka.bootstrap_servers, "redis://localhost:1"
+    tree = build_tree(topic("town"), *servers, monitors, **HOURS | {"visits": visits})
+    town = Town(tmp_path, tree, ["inn", "bath"])
+    settings = town.apply()
+    create_topics(settings.kafka, list_topic_needs(settings.parameters, settings.config.kafka), 1)
+    return Refused(settings, town.config, SystemClock().now() // SECOND * SECOND)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.contracts.clock import SystemClock
+from click.testing import CliRunner
+
+from monitor.cli import main
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
-from monitor.contracts.instants import HOUR, MILLISECOND, SECOND, format_instant
+from monitor.contracts.instants import HOUR, MILLISECOND, format_instant
 from monitor.contracts.visits import Fault, Reason
-from monitor.kafka.topics import create_topics, list_topic_needs
 from monitor.service.wiring import Settings
 from monitor.ticks.ledger import read_partition
-from tests.kit.town import HOURS, Town, build_tree, over_time
 
 PERSON: Final = "planted-person-7"
 LIMIT: Final = 65_536
@@ -57,12 +57,9 @@ class Refused:
         return [json.loads(record.value) for _offset, record in records]
 
 
-def build_town(bootstrap_servers: str, name: str, folder: Path) -> Refused:
-    """Write the configuration of a town, create its three topics, and return it."""
-    monitors = [over_time("places", ["inn"], 5, "3h", epsilon=80)]
-    visits = HOURS["visits"] | {"accept_ahead": "1h"}
-    tree = build_tree(name, bootstrap_servers, "redis://localhost:1", monitors, **HOURS | {"visits": visits})
-    town = Town(folder, tree, ["inn", "bath"])
-    settings = town.apply()
-    create_topics(settings.kafka, list_topic_needs(settings.parameters, settings.config.kafka), 1)
-    return Refused(settings, town.config, SystemClock().now() // SECOND * SECOND)
+def run(refused: Refused, *words: str | Path, code: int = 0) -> str:
+    """Run `dead-letters`, check its exit code and that no output names the planted person, and return the output."""
+    result = CliRunner().invoke(main, ["dead-letters", "--config", str(refused.config), *map(str, words)])
+    assert result.exit_code == code, result.output
+    assert PERSON not in result.output
+    return result.output

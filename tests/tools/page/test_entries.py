@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import count
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND, parse_instant
 from monitor.contracts.parameters import Registry
 from monitor.tools.client.current_answers import KnownPlaces
+from monitor.tools.client.subscriber import Published
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.board import Board
 from monitor.tools.page.entries import Entry, read_entries
@@ -20,12 +20,12 @@ from monitor.tools.page.feed import Feed, Hub
 from tests.tools.client.test_vectors import NAMES, describe, parse_times, read
 
 
-def make_consumed(record: dict[str, Any], offset: int) -> SimpleNamespace:
+def make_consumed(record: dict[str, Any], offset: int) -> Published:
     """Return a CloudEvent of a vector as a consumer gives it."""
     data = record["data"]
     value = data if isinstance(data, str) else json.dumps(data)
-    headers, key = [("ce_type", record["type"].encode())], record["id"].rpartition("/")[0].encode()
-    return SimpleNamespace(headers=headers, key=key, value=value.encode(), partition=0, offset=offset)
+    key = record["id"].rpartition("/")[0].encode()
+    return Published((("ce_type", record["type"].encode()),), value.encode(), 0, offset, key)
 
 
 def refold(entries: list[Entry], registry: Registry, keep: int) -> SubscriberView:

@@ -12,20 +12,19 @@ from monitor.contracts.parameters import Registry, find_shard
 from monitor.tools.page.board import Board
 from monitor.tools.page.entries import read_entries
 from monitor.tools.page.history import prepare_history
+from tests.kit.signed import publish
 from tests.tools.client.records import REGISTRY, hot_spots, over_time, snapshot
 
 
 def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dict[str, Any]]:
     """Return the periods of a place, the latest first. `changes`: fields of the values (`...`: none)."""
-    board = Board(7 * DAY, 10**9)
-    for offset, record in enumerate(records):
+    board, changed = Board(7 * DAY, 10**9), []
+    for record in records:
         value = {name: each for name, each in (json.loads(record.value) | changes).items() if each is not ...}
-        source = SimpleNamespace(
-            headers=record.headers, key=record.key, value=json.dumps(value).encode(), partition=0, offset=offset
-        )
-        entries, _foreign = read_entries([source])
-        assert len(entries) == 1
-        board.add(entries, {0: offset + 1})
+        changed.append(record._replace(value=json.dumps(value).encode()))
+    entries, foreign = read_entries(publish(changed))
+    assert not foreign
+    board.add(entries, {0: len(entries)})
     row = REGISTRY.rows[place]
     parameters: Any = SimpleNamespace(
         registry=Registry(REGISTRY.ids, 4),  # the service has other shards now

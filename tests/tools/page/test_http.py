@@ -32,7 +32,7 @@ from tests.kit.programs import Program
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 from tests.tools.page.conftest import OpenPage, make_town, serve
-from tests.tools.page.world import FIRST, Town, get_feed
+from tests.tools.page.world import FIRST, Town
 
 CLI = Path(__file__).parents[3] / "monitor" / "cli.py"
 NOON = 36
@@ -420,17 +420,6 @@ def test_slow_request_is_cut(page: Page, monkeypatch: pytest.MonkeyPatch) -> Non
                 if client.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b"":
                     raise ConnectionResetError
     assert get(page, "/v1/locations").status == 200
-
-
-def test_silent_kafka_makes_all_unknown(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If Kafka does not answer for `page.unreachable_after`, every place is unknown."""
-    feed = get_feed(page)
-    later = feed.monotonic() + 61
-    monkeypatch.setattr(feed, "monotonic", lambda: later)
-    monkeypatch.setattr(feed, "_reached", later - 61)
-    place = by_id(page)["market-north"]
-    assert (place["state"], place["reason"]) == ("unknown", "unreachable")
-    assert "count_at_most" not in place
 
 
 def test_clock_that_catches_up(town: Town, open_page: OpenPage) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import http.client
-import socket
 from urllib.parse import urlsplit
 
 import pytest
-from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
-from monitor.contracts.instants import MINUTE, SECOND
-from monitor.errors import UsageError
-from monitor.tools.page.feed import QUEUED_EVENTS, Hub
-from monitor.tools.page.metrics import OTHER, PAGE_METRICS, ROUTES, PageMetrics
+from monitor.contracts.instants import SECOND
+from monitor.tools.page.metrics import OTHER, PAGE_METRICS, ROUTES
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
-from tests.tools.page.conftest import OpenPage, serve
-from tests.tools.page.test_http import Stream, get
-from tests.tools.page.world import FIRST, Town
+from tests.tools.page.conftest import OpenPage
+from tests.tools.page.test_http import Stream, by_id, get
+from tests.tools.page.world import FIRST, Town, get_feed
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
@@ -114,14 +110,6 @@ def test_metrics_are_not_public(watched: Page, town: Town, open_page: OpenPage) 
     assert open_page(town).metrics_url == ""
 
 
-def test_taken_port_is_named(town: Town) -> None:
-    """If the port of the metrics is taken, the error names its key, and nothing stays open."""
-    with socket.create_server(("localhost", 0)) as taken:
-        page = serve(town, metrics_port=taken.getsockname()[1])
-        with pytest.raises(UsageError, match=r"page\.metrics_port is "):
-            page.__enter__()
-
-
 def test_routes_are_closed(watched: Page) -> None:
     """The routes of the catalog are those of the application, so no response is counted as another route's."""
     site = watched._site  # noqa: SLF001  # the routes that are served, not those of a copy
@@ -129,25 +117,16 @@ def test_routes_are_closed(watched: Page) -> None:
     assert names == set(ROUTES) - {OTHER}
 
 
-def test_slow_subscriber_is_counted() -> None:
-    """A subscriber that does not read is cut off, and counted, once."""
-    metrics = PageMetrics(MINUTE, MINUTE, 10)
-    hub = Hub(10, metrics.count_cut)
-    metrics.watch(hub, lambda: 0.0, list)
-    hub.subscribe("records", ())
-    values = parse(generate_latest(metrics.registry).decode())
-    assert (values["subscribers", ()], values["subscribers_cut_total", ()]) == (1, 0)
-    for _ in range(QUEUED_EVENTS + 5):
-        hub.publish(b"event")
-    values = parse(generate_latest(metrics.registry).decode())
-    assert (values["subscribers", ()], values["subscribers_cut_total", ()]) == (0, 1)
-
-
-@pytest.mark.parametrize(("silent", "ready"), [(59.0, True), (61.0, False)])
-def test_page_without_source_is_not_ready(silent: float, ready: bool) -> None:
-    """The page is ready while Kafka has answered recently enough; else the reason has the time."""
-    metrics = PageMetrics(MINUTE, MINUTE, 10)
-    metrics.watch((), lambda: silent, list)
-    assert (metrics.list_waiting() == {}) is ready
-    assert ready or "61 s" in metrics.list_waiting()["kafka"]
-    assert metrics.list_stalled() == []
+def test_silent_kafka_makes_all_unknown(watched: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Kafka does not answer for `page.unreachable_after`, every place is unknown, and the page is not ready."""
+    feed = get_feed(watched)
+    later = feed.monotonic() + 61
+    monkeypatch.setattr(feed, "monotonic", lambda: later)
+    monkeypatch.setattr(feed, "_reached", later - 59)
+    assert request(watched, "/readyz")[0] == 200
+    monkeypatch.setattr(feed, "_reached", later - 61)
+    status, text = request(watched, "/readyz")
+    assert (status, "61 s" in text) == (503, True)
+    place = by_id(watched)["market-north"]
+    assert (place["state"], place["reason"]) == ("unknown", "unreachable")
+    assert "count_at_most" not in place

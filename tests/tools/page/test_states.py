@@ -24,15 +24,14 @@ from monitor.tools.page.current_places import Place, Present
 from monitor.tools.page.entries import Entry, read_entries
 from monitor.tools.page.feed import Feed, Hub
 from monitor.tools.page.states import States, prepare_past_states, prepare_records, write_states
+from tests.kit.signed import publish
 from tests.tools.client.records import REGISTRY, SLOTS, over_time
 
 
 def read(tick: int) -> Entry:
     """Return a record as the page reads it."""
-    record = over_time("market", tick, 0)
-    source = SimpleNamespace(headers=record.headers, key=record.key, value=record.value, partition=0, offset=tick)
-    (entry,), _foreign = read_entries([source])
-    return entry
+    (entry,), _foreign = read_entries(publish([over_time("market", tick, 0)]))
+    return entry._replace(offset=tick)
 
 
 def make_present() -> Present:

@@ -79,26 +79,24 @@ def test_each_answer_has_words(language: Language) -> None:
                 words.summarize(answer, reason),
                 *words.list_lines(answer, reason, []),
                 *words.list_lines(answer, reason, [alarm] if most or least else []),
-                *(section.text for section in words.list_sections(answer, reason)),
+                *(text for _title, text in words.list_sections(answer, reason)),
             ]
             assert all(text and "None" not in text and "{" not in text for text in described)
             assert words.phrase_question(about)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_upper_bounds_name_as_of(language: Language) -> None:
-    """Reports may come later, so an upper bound says until when the reports count."""
-    texts = read_texts(language)
-    for key in ("safe_means", "noisy_count_means", "between_means"):
-        assert "as_of" in find_fields(texts[key]), key
-
-
 @pytest.mark.promise(41)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_old_upper_bound_makes_no_interval(language: Language) -> None:
-    """Beside a lower bound, a noisy count counts only the visits before later reports, and the few words say so."""
+def test_upper_bounds_name_as_of(language: Language) -> None:
+    """Reports may come later, so an upper bound says until when the reports count.
+
+    Beside a lower bound, a noisy count counts only the visits before later reports, and the few words say so.
+    """
+    texts = read_texts(language)
     later = {"en": "before later reports", "de": "vor späteren Meldungen", "ja": "後の報告より前"}
-    assert later[language] in read_texts(language)["between_short"]
+    for key in ("safe_means", "noisy_count_means", "between_means"):
+        assert "as_of" in find_fields(texts[key]), key
+    assert later[language] in texts["between_short"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -108,7 +106,7 @@ def test_hot_spots_have_other_advice(language: Language) -> None:
     spot = Answer("noisy_count", "noisy", 0, 10, 1, 0, About("busiest", "hot_spots", time, time))
     alarm = Answer("noisy_count", "noisy", 0, 10, 12, 0, About("noon", "at_times", time, time, 9))
     assert words.list_sections(spot, "noisy")[1:] != words.list_sections(alarm, "noisy")[1:]
-    assert words.list_sections(spot, "noisy")[2].text == read_texts(language)["hot_spot_do"]
+    assert words.list_sections(spot, "noisy")[2][1] == read_texts(language)["hot_spot_do"]
 
 
 def test_language_follows_request() -> None:
