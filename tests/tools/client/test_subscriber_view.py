@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 
 from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import Registry
 from monitor.tools.client.subscriber_view import AlertChange, Change, SnapshotChange, SubscriberView, TotalChange
 from tests.tools.client.records import REGISTRY, hot_spots, over_time, snapshot
@@ -25,39 +24,10 @@ def add_all(subscriber_view: SubscriberView, records: Iterable[OutputRecord]) ->
     return [subscriber_view.add(record.headers, record.value) for record in records]
 
 
-def test_duplicate_or_late_records_change_nothing(subscriber_view: SubscriberView) -> None:
-    """Duplicate and late records change nothing."""
-    records = [over_time("market", 7, 12), snapshot(1, 3, {"market": (3, 9)})]
-    add_all(subscriber_view, records)
-    before = subscriber_view.alerts, subscriber_view.times
-    assert add_all(subscriber_view, [*records, over_time("market", 6, 0), snapshot(1, 2)]) == [None] * 4
-    assert (subscriber_view.alerts, subscriber_view.times) == before
-
-
 def test_alerts_are_in_registry_order(subscriber_view: SubscriberView) -> None:
     """Alerts are in the registry's order; unlisted locations come last."""
     add_all(subscriber_view, [over_time(place, 7, 0) for place in ("clinic", "unlisted", "market", "park")])
     assert [alert.location_id for alert in subscriber_view.alerts] == ["market", "park", "clinic", "unlisted"]
-
-
-def test_unknown_types_are_skipped(subscriber_view: SubscriberView) -> None:
-    """Records of unknown types are skipped."""
-    owner = make_owner_record(
-        source="town",
-        service="town",
-        fingerprint="f",
-        input_topic_id="t",
-        partitions=1,
-        lost_at=None,
-        input_since=None,
-        partition=0,
-        at=0,
-    )
-    assert subscriber_view.add(owner.headers, owner.value) is None
-    assert subscriber_view.add([("ce_type", b"org.location-monitor.of_tomorrow")], b"\xff") is None
-    assert subscriber_view.add([], None) is None
-    assert subscriber_view.empty
-    assert subscriber_view.unreadable == 0
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"status": "safe"}'])
@@ -145,27 +115,3 @@ def test_hot_spots_stay_until_the_next(subscriber_view: SubscriberView) -> None:
         ("another", "complete"),
         ("busiest", "unknown"),
     ]
-
-
-@pytest.mark.promise(41)
-def test_bounds_are_certain(subscriber_view: SubscriberView) -> None:
-    """The bounds are the lower bound and the noisy count, or T - 1 where the location is safe (T = 8).
-
-    The noisy count 2 of the school, of tick 3, is exceeded by the final lower bound: it is no upper bound any more.
-    """
-    snapshots = [
-        snapshot(0, 6, {"school": (3, 2)}, bounds={"park": 2, "elsewhere": 1, "school": 4}),
-        snapshot(1, 6, {"market": (3, 9), "clinic": (5, 8)}, bounds={"market": 4}),
-    ]
-    assert any(change is not None for change in add_all(subscriber_view, snapshots))
-    (at,) = subscriber_view.times
-    assert at.counts_at_least == {"elsewhere": 1, "market": 4, "park": 2, "school": 4}
-    assert at.bounds == {"clinic": (0, 8), "market": (4, 9), "park": (2, 7), "school": (4, None)}
-
-
-def test_lower_bounds_are_kept(subscriber_view: SubscriberView) -> None:
-    """Bounds are published once. They stay when later snapshots follow, and are one change."""
-    records = [snapshot(1, 5), snapshot(1, 6, bounds={"market": 4}), snapshot(1, 7)]
-    assert [change is not None for change in add_all(subscriber_view, records)] == [True, True, False]
-    (at,) = subscriber_view.times
-    assert at.counts_at_least == {"market": 4}

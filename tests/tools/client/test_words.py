@@ -174,19 +174,22 @@ def test_times_durations_and_chances() -> None:
 
 @pytest.mark.promise(41)
 def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
-    """A noisy count is older than a lower bound, so the two are no interval. A safe place has at most T - 1 people."""
-    final = [
-        snapshot(0, 6, bounds={"park": 2}),
-        snapshot(1, 6, {"market": (3, 9), "clinic": (5, 8)}, bounds={"market": 4}),
-    ]
-    (line,) = news(final)
-    assert line.startswith("Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 target people, ")
-    assert line.endswith(
-        ", market at least 4 target people (at most 9 before later reports), park 2 to 7 target people"
+    """A noisy count is older than a lower bound, so the two are no interval. A safe place has at most T - 1 people.
+
+    The noisy count 2 of the school, of tick 3, is exceeded by the lower bound: it is no upper bound any more. Bounds
+    are published once, and stay.
+    """
+    school, others = {"school": (3, 2)}, {"market": (3, 9), "clinic": (5, 8)}
+    least = {"park": 2, "elsewhere": 1, "school": 4}
+    (line,) = news([snapshot(0, 6, school, bounds=least), snapshot(1, 6, others, bounds={"market": 4})])
+    assert line == (
+        "Mon 5 Jan 02:30 midday: 1 of 4 locations safe, clinic at most 8 target people, market at least 4 target "
+        "people (at most 9 before later reports), park 2 to 7 target people, school at least 4 target people"
     )
+    assert news([snapshot(0, 7, school), snapshot(1, 7, others)]) == []
     assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1] == (
-        "midday Mon 5 Jan 02:30: 2 of 4 locations safe (fewer than 8 target people), clinic at most 8, "
-        "market at least 4 (at most 9 before later reports), park 2 to 7; final"
+        "midday Mon 5 Jan 02:30: 1 of 4 locations safe (fewer than 8 target people), clinic at most 8, "
+        "market at least 4 (at most 9 before later reports), park 2 to 7, school at least 4"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.kafka.connections import KafkaConnections
 from monitor.tools.page.server import Page
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
-from tests.tools.page.world import Town, load_parts, open_town
+from tests.tools.page.world import Town, make_town
 
 CHROMIUM = Path("/usr/bin/chromium")
 BEAT_SECONDS = 0.2
@@ -24,13 +22,6 @@ class OpenPage(Protocol):
     """The type of the fixture `open_page`. Keyword arguments are settings of the page."""
 
     def __call__(self, town: Town, **settings: Any) -> Page: ...
-
-
-def make_town(kafka: SharedKafka, folder: Path) -> Town:
-    """Return a town with a topic of its own, in which nothing has been published."""
-    connections = KafkaConnections((kafka.bootstrap_servers,))
-    topic = f"alerts-{uuid.uuid4().hex[:10]}"
-    return open_town(load_parts(folder, connections), connections, topic)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from monitor.tools.page.server import Page
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 from tests.tools.page.browser import launch, save, visit
-from tests.tools.page.conftest import make_town, require_chromium, serve
-from tests.tools.page.world import FIRST, Town
+from tests.tools.page.conftest import require_chromium, serve
+from tests.tools.page.world import FIRST, Town, make_town
 
 PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
 LAST = FIRST + 62

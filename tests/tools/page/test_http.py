@@ -31,8 +31,8 @@ from tests.conftest import Eventually
 from tests.kit.programs import Program
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
-from tests.tools.page.conftest import OpenPage, make_town, serve
-from tests.tools.page.world import FIRST, Town
+from tests.tools.page.conftest import OpenPage, serve
+from tests.tools.page.world import FIRST, Town, make_town
 
 CLI = Path(__file__).parents[3] / "monitor" / "cli.py"
 NOON = 36

@@ -12,9 +12,9 @@ import pytest
 from monitor.config.sections import PageSettings
 from monitor.tools.page.server import Page
 from tests.shared_kafka import SharedKafka
-from tests.tools.page.conftest import OpenPage, make_town, serve
+from tests.tools.page.conftest import OpenPage, serve
 from tests.tools.page.test_http import get
-from tests.tools.page.world import FIRST, Town
+from tests.tools.page.world import FIRST, Town, make_town
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from monitor.tools.page.board import Board
 from monitor.tools.page.current_places import Place, Present
 from monitor.tools.page.entries import Entry, read_entries
 from monitor.tools.page.feed import Feed, Hub
-from monitor.tools.page.states import States, prepare_past_states, prepare_records, write_states
+from monitor.tools.page.states import States, write_states
 from tests.kit.signed import publish
 from tests.tools.client.records import REGISTRY, SLOTS, over_time
 
@@ -86,19 +86,6 @@ def test_equal_answers_are_written_once() -> None:
     places = [Place(Location(id=str(row)), NOTHING, answers) for row, answers in enumerate(found)]
     written = json.loads(write_states(places) + b"}")["answers"]
     assert [(one["state"], one["rows"]) for one in written] == [("safe", [0, 2, 4, 4]), ("noisy_count", [2, 2, 5, 5])]
-
-
-def test_past_is_as_it_was_then() -> None:
-    """The states and the records at an earlier tick are those that were known then, without a position."""
-    present = make_present()
-    present.feed.deliver("T", [read(7)], {0: 8})
-    present.feed.clock = SteppedClock(SLOTS.as_of(30))
-    states = json.loads(prepare_past_states(SLOTS.as_of(6), present)() + b"}")
-    assert [(one["state"], one["as_of"]) for one in states["answers"]] == [("safe", format_instant(SLOTS.as_of(6)))]
-    assert states | {"as_of": format_instant(SLOTS.as_of(6)), "registry": REGISTRY.digest} == states
-    assert "position" not in states
-    records = json.loads(prepare_records(present.feed.board, SLOTS.as_of(6))() + b"}")
-    assert [record["value"]["tick"] for record in records["records"]] == [6]
 
 
 @pytest.mark.parametrize("query", [b"", b"states=1"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,23 +22,11 @@ from monitor.tools.page.feed import Feed
 from monitor.tools.page.server import Page, PageParts
 from tests.kit.signed import SIGNER
 from tests.kit.topics import create_topic
+from tests.shared_kafka import SharedKafka
 
 CONFIG = Path(__file__).parents[3] / "config"
 FIRST = 24
 """The first tick that tests publish."""
-
-
-def load_parts(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
-    """Return the parts of a page: the demo's configuration with low thresholds and a place without coordinates."""
-    shutil.copy(CONFIG / "demo-map.geojson", folder)
-    text = (CONFIG / "demo.yaml").read_text(encoding="utf-8")  # with thresholds that few people reach
-    text = text.replace("threshold: 60", "threshold: 10").replace("threshold: 80", "threshold: 9")
-    (folder / "demo.yaml").write_text(text, encoding="utf-8")
-    registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
-    (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,,library\n", encoding="utf-8")
-    valid = load_valid_config(folder / "demo.yaml", {})
-    settings = valid.config.page.model_copy(update={"port": 0, **page})
-    return PageParts(valid.config.model_copy(update={"page": settings}), valid.parameters, valid.locations, kafka)
 
 
 @dataclass
@@ -61,7 +50,7 @@ class Town:
         topics = config.kafka.topics.model_copy(update={"alerts": self.topic})
         update = {
             "kafka": config.kafka.model_copy(update={"topics": topics}),
-            "page": config.page.model_copy(update=settings),
+            "page": config.page.model_copy(update={"port": 0, **settings}),
             "signing": SigningSettings(public_key=None if self.signed is None else str(SIGNER.verifier)),
         }
         return replace(self.parts, config=config.model_copy(update=update))
@@ -149,11 +138,22 @@ class Town:
                 )
 
 
-def open_town(parts: PageParts, kafka: KafkaConnections, topic: str) -> Town:
-    """Create the topic, with one partition, and return a town at the origin of its clock."""
-    create_topic(kafka, topic)
-    clock = SteppedClock(parts.parameters.grid.as_of(FIRST))
-    return Town(parts, topic, clock, kafka.create_producer())
+def make_town(kafka: SharedKafka, folder: Path) -> Town:
+    """Return a town with a topic of its own, of one partition, at the origin of its clock.
+
+    Its configuration is the demo's, with thresholds that few people reach, and a place without coordinates.
+    """
+    shutil.copy(CONFIG / "demo-map.geojson", folder)
+    text = (CONFIG / "demo.yaml").read_text(encoding="utf-8")
+    text = text.replace("threshold: 60", "threshold: 10").replace("threshold: 80", "threshold: 9")
+    (folder / "demo.yaml").write_text(text, encoding="utf-8")
+    registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
+    (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,,library\n", encoding="utf-8")
+    valid = load_valid_config(folder / "demo.yaml", {})
+    connections, topic = KafkaConnections((kafka.bootstrap_servers,)), f"alerts-{uuid.uuid4().hex[:10]}"
+    create_topic(connections, topic)
+    parts = PageParts(valid.config, valid.parameters, valid.locations, connections)
+    return Town(parts, topic, SteppedClock(valid.parameters.grid.as_of(FIRST)), connections.create_producer())
 
 
 def get_feed(page: Page) -> Feed:

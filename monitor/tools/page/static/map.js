@@ -22,7 +22,6 @@ const mercatorY = (latitude) => {
 };
 
 export class PlaceMap {
-  frames = []; // milliseconds of the last frames, for measuring
   #view = { x: 0.5, y: 0.5, zoom: 1 };
   #buckets = Object.fromEntries(ORDER.map((state) => [state, new Int32Array()])); // the rows to show, by state
   stamp = 0;
@@ -247,10 +246,7 @@ export class PlaceMap {
     this.#pending = true;
     requestAnimationFrame(() => {
       this.#pending = false;
-      const began = performance.now();
       this.#paint();
-      this.frames.push(performance.now() - began);
-      if (this.frames.length > 240) this.frames.shift();
     });
   }
 
