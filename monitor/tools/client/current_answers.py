@@ -1,6 +1,6 @@
 """What is known about a place: an answer that becomes unknown by itself when it is no longer valid.
 
-docs/subscribers.md has the rules, and docs/vectors/ the test vectors that clients in every language must pass.
+docs/subscribers.md has the rules. Clients in every language must pass the test vectors in docs/vectors/answers.json.
 """
 
 from __future__ import annotations

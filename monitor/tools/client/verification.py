@@ -1,7 +1,7 @@
 """Verify signed answers: let only those through that a checkpoint signs, in order and without a gap.
 
-docs/subscribers.md has the rules, and docs/vectors/signed/ the test vectors. It needs the records that a consumer with
-the isolation level read_committed receives.
+docs/subscribers.md has the rules, and docs/vectors/signed.json the test vectors. It needs the records that a consumer
+with the isolation level read_committed receives.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any, Final
+from copy import deepcopy
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -28,10 +28,9 @@ from tests.tools.audit.conftest import Tiny
 from tests.tools.audit.records import as_of, charges, night, owner
 from tests.tools.audit.test_auditor import run_auditor, write_service
 from tests.tools.audit.test_follow import HIDDEN, Published, run
+from tests.tools.client.test_verification import VECTORS
 
 __all__ = ["run"]  # a fixture
-
-VECTORS: Final = Path(__file__).parents[3] / "docs" / "vectors" / "signed"
 
 
 def verify(vector: dict[str, Any], *, since: str = "", whole: bool = False) -> Findings:
@@ -45,16 +44,11 @@ def verify(vector: dict[str, Any], *, since: str = "", whole: bool = False) -> F
     return findings
 
 
-def read_vector(name: str) -> dict[str, Any]:
-    vector: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
-    return vector
-
-
 @pytest.mark.promise(37, 45)
-@pytest.mark.parametrize("name", sorted(path.stem for path in VECTORS.glob("*.json")))
+@pytest.mark.parametrize("name", VECTORS)
 def test_vector(name: str) -> None:
     """The audit finds the attacks of the vectors, each once or twice, and nothing in the others."""
-    vector = read_vector(name)
+    vector = VECTORS[name]
     findings = verify(vector)
     assert set(findings.totals) == ({SIGNED} if vector["problem"] else set())
     assert findings.totals[SIGNED] <= 2
@@ -62,14 +56,14 @@ def test_vector(name: str) -> None:
 
 def test_examined_attack_is_not_reported() -> None:
     """With --since, an attack on an earlier tick is left out."""
-    vector = read_vector("alter_answer")
+    vector = VECTORS["alter_answer"]
     assert verify(vector, since="1970-01-01T01:00:00Z").totals == {SIGNED: 1}
     assert verify(vector, since="1970-01-01T02:00:00Z").totals == {}
 
 
 def test_first_tick_is_verified() -> None:
     """If nothing has expired, an answer that was altered in the first signed tick is found."""
-    vector = read_vector("honest")
+    vector = deepcopy(VECTORS["honest"])
     assert verify(vector, whole=True).totals == {}
     vector["records"][0]["value"] = "9"
     assert verify(vector, whole=True).totals == {SIGNED: 1}
@@ -77,7 +71,7 @@ def test_first_tick_is_verified() -> None:
 
 def test_last_answers_are_verified() -> None:
     """Answers at the end of a partition that no checkpoint follows are found."""
-    vector = read_vector("honest")
+    vector = deepcopy(VECTORS["honest"])
     del vector["records"][-1]
     assert verify(vector).totals == {SIGNED: 1}
 

@@ -1,4 +1,4 @@
-"""The client agrees with the test vectors of docs/vectors/."""
+"""The client agrees with the test vectors of docs/vectors/answers.json."""
 
 from __future__ import annotations
 
@@ -15,13 +15,8 @@ from monitor.contracts.parameters import Registry
 from monitor.tools.client.current_answers import Answer, Known, KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 
-FOLDER: Final = Path(__file__).parents[3] / "docs" / "vectors"
-NAMES: Final = sorted(path.stem for path in FOLDER.glob("*.json"))
-
-
-def read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return content
+_FILE: Final = Path(__file__).parents[3] / "docs" / "vectors" / "answers.json"
+VECTORS: Final[dict[str, dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def add(view: SubscriberView, record: dict[str, Any]) -> None:
@@ -59,10 +54,10 @@ def parse_times(expected: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.promise(2)
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", VECTORS)
 def test_client_passes(name: str, isolation: str) -> None:
     """The client knows what each vector expects, at each of its times, with both isolation levels."""
-    vector = read(name)
+    vector = VECTORS[name]
     now = [0]
     slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND
     view = SubscriberView(Registry(tuple(vector["locations"]), 1), keep_for(slot, final_for))

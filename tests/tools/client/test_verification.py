@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -155,13 +155,14 @@ def test_attack_is_found(attack: Callable[[Ticks], Ticks]) -> None:
     assert set(values) <= true
 
 
-VECTORS: Final = Path(__file__).parents[3] / "docs" / "vectors" / "signed"
+_FILE: Final = Path(__file__).parents[3] / "docs" / "vectors" / "signed.json"
+VECTORS: Final[dict[str, dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("path", sorted(VECTORS.glob("*.json")), ids=lambda path: path.stem)
-def test_vector_of_an_attack(path: Path) -> None:
+@pytest.mark.parametrize("name", VECTORS)
+def test_vector_of_an_attack(name: str) -> None:
     """The client lets through what a vector for other languages expects, and reports a problem if it does."""
-    vector = json.loads(path.read_text(encoding="utf-8"))
+    vector = VECTORS[name]
     verification = Verification(read_public_key(vector["public_key"]), vector["topic_id"])
     signed = verification.check(
         Published(

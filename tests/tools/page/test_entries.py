@@ -1,4 +1,4 @@
-"""The records that the page reads: with them it knows what the test vectors of docs/vectors/ expect."""
+"""The records that the page reads: with them it knows what the test vectors of docs/vectors/answers.json expect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.board import Board
 from monitor.tools.page.entries import Entry, read_entries
 from monitor.tools.page.feed import Feed, Hub
-from tests.tools.client.test_vectors import NAMES, describe, parse_times, read
+from tests.tools.client.test_vectors import VECTORS, describe, parse_times
 
 
 def make_consumed(record: dict[str, Any], offset: int) -> Published:
@@ -37,10 +37,10 @@ def refold(entries: list[Entry], registry: Registry, keep: int) -> SubscriberVie
 
 
 @pytest.mark.promise(2)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", VECTORS)
 def test_page_passes_vectors(name: str) -> None:
     """The page knows what each vector expects. From its present records, a client learns the same states."""
-    vector, offsets = read(name), count()
+    vector, offsets = VECTORS[name], count()
     registry, clock = Registry(tuple(vector["locations"]), 1), SteppedClock(0)
     slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND
     keep = max(final_for, 24 * slot)
