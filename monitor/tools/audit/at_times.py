@@ -109,7 +109,7 @@ class AtTimesCheck(Check):
             return
         self.noisy += 1
         tick, count = form.noisy_counts[location].tick, form.noisy_counts[location].noisy_count
-        self._answers.add("at_times", self._monitor.name, form.time, self._monitor.epsilon, tick)
+        self._payments.charge_time(self._terms, "at_times", self._monitor.name, form.time, self._monitor.epsilon, tick)
         if tick != form.tick or form.status != "complete":
             self._findings.add(BUDGET, f"{where}: the noisy count of tick {tick} was not published at that tick")
         if count < self._monitor.threshold:
@@ -135,7 +135,7 @@ class AtTimesCheck(Check):
             self._findings.add(BUDGET, f"{where}: the lower bounds are drawn a second time")
         drawn.add(subject)
         if monitor.at_least is not None:
-            self._answers.add("at_least", monitor.name, form.time, monitor.at_least, form.tick)
+            self._payments.charge_time(self._terms, "at_least", monitor.name, form.time, monitor.at_least, form.tick)
             if form.at_least_epsilon != monitor.at_least:
                 self._findings.add(FORM, f"{where}: at_least_epsilon is not that of the configuration")
         for location in form.counts_at_least.keys() - self._select_shard(form.counts_at_least, form.shard):

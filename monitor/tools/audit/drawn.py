@@ -56,7 +56,7 @@ class DrawnCheck(Check):
         self._check_facts(record, key)
         if form.status == "unknown":
             return lambda: None
-        self._answers.add(record.kind, monitor.name, form.time, monitor.epsilon, form.tick)
+        self._payments.charge_time(self._terms, record.kind, monitor.name, form.time, monitor.epsilon, form.tick)
         return partial(self._prove, form, partial(self._add, where))
 
     def list_facts(self, form: Any) -> dict[str, Any]:

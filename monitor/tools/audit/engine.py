@@ -17,6 +17,7 @@ from monitor.tools.audit.findings import TICKS, Findings, Outcome, ProvenStretch
 from monitor.tools.audit.forms import CHECKPOINT, FORMS, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
+from monitor.tools.audit.monitor_checks import Scope
 from monitor.tools.audit.output import OutputChecks, WaitingTick
 from monitor.tools.audit.payments import Payments
 from monitor.tools.audit.recount import Recount
@@ -63,10 +64,11 @@ class Engine:
         self.findings = Findings()
         self._history = History(self.findings)
         given: list[Recount | None] = [*recounts] or [None] * len(configs)
+        self.payments = Payments(self.findings)
         self.judges = [
-            Judge(terms, recount, self._history, self.findings) for terms, recount in zip(configs, given, strict=True)
+            Judge(Scope(terms, recount, self._history, self.payments, self.findings))
+            for terms, recount in zip(configs, given, strict=True)
         ]
-        self.payments = Payments([judge.answers for judge in self.judges], self.findings)
         self.output = OutputChecks(
             self.judges, self._history, self.findings, self.is_ahead, every_tick=run.every_tick and len(configs) == 1
         )
@@ -233,8 +235,7 @@ class Engine:
         for recount in self._recounts:
             recount.forget(tick - SPARE_TICKS)
         charged = tick - 2 * self._reach - self._period - SPARE_TICKS
-        for judge in self.judges:
-            judge.answers.forget(charged)
+        self.payments.forget(charged)
         self._history.forget(charged, self.terms.grid.start(charged))
 
 

@@ -124,8 +124,6 @@ class Follower:
             pass
         if self.cut_off:
             raise UnreadableTopicError(self.cut_off) from self._cause
-        if self._input is not None:
-            self._input.read_rest()
         if self.signed is not None:
             self.signed.verify_all()
 

@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from monitor.tools.audit.at_times import AtTimesCheck
-from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.drawn import DwellCheck, HotSpotsCheck
-from monitor.tools.audit.findings import FORM, Findings
+from monitor.tools.audit.findings import FORM
 from monitor.tools.audit.forms import FormError, Record
-from monitor.tools.audit.history import History
 from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 from monitor.tools.audit.over_time import OverTimeCheck
-from monitor.tools.audit.payments import NoisyAnswers
-from monitor.tools.audit.recount import Recount
 
 
 class Judge:
-    """The checks of one configuration's monitors, by kind and name, and the noisy answers that they found.
+    """The checks of one configuration's monitors, by kind and name."""
 
-    `recount` is None if there is no input to compare with.
-    """
-
-    def __init__(self, terms: AuditTerms, recount: Recount | None, history: History, findings: Findings) -> None:
-        self.terms = terms
-        self.answers = NoisyAnswers(terms)
-        self._findings = findings
-        self._history = history
-        scope = Scope(terms, recount, history, self.answers, findings)
+    def __init__(self, scope: Scope) -> None:
+        self.terms = terms = scope.terms
+        self._findings = scope.findings
+        self._history = scope.history
         self.checks: dict[tuple[str, str], Check] = {}
         self.checks |= {("over_time", monitor.name): OverTimeCheck(monitor, scope) for monitor in terms.over_time}
         self.checks |= {("at_times", monitor.name): AtTimesCheck(monitor, scope) for monitor in terms.at_times}

@@ -13,7 +13,7 @@ from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.forms import Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.parsing import format_utc
-from monitor.tools.audit.payments import NoisyAnswers
+from monitor.tools.audit.payments import Payments
 from monitor.tools.audit.recount import Recount
 
 Prove = Callable[[], None]
@@ -27,7 +27,7 @@ class Scope:
     terms: AuditTerms
     recount: Recount | None
     history: History
-    answers: NoisyAnswers
+    payments: Payments
     findings: Findings
 
 
@@ -42,7 +42,7 @@ class Check(ABC):
         self._terms = scope.terms
         self._recount = scope.recount
         self._history = scope.history
-        self._answers = scope.answers
+        self._payments = scope.payments
         self._findings = scope.findings
         self.statuses: Counter[str] = Counter()
         self.safe = self.noisy = self.bounds = self.false_alarms = 0

@@ -43,8 +43,7 @@ class OverTimeCheck(Check):
         self._check_facts(record, key)
         if isinstance(form, Noisy):
             self.noisy += 1
-            row = self._terms.rows[location]
-            self._answers.add("over_time", monitor.name, row, self._cost[location], form.tick)
+            self._payments.charge_window(self._terms, monitor, self._cost[location], form.tick)
             for text in self._find_inconsistent(form):
                 self._findings.add(NOISY, f"{where}: {text}")
         if in_order:

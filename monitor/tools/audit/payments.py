@@ -9,11 +9,11 @@ bounds what anyone paid, it needs no input, and anyone can compute it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from monitor.tools.audit.configuration import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms, OverTimeTerms
 from monitor.tools.audit.findings import PAID, Findings
 
 
@@ -31,56 +31,48 @@ class Charge(NamedTuple):
     tick: int = 0
 
 
-class NoisyAnswers:
-    """The charges of one configuration's noisy answers. `added`: their number, including those that were forgotten."""
-
-    def __init__(self, terms: AuditTerms) -> None:
-        self.added = 0
-        self.charges: list[Charge] = []
-        self._terms = terms
-        self._windows = {monitor.name: monitor.window for monitor in terms.over_time}
-
-    def add(self, kind: str, monitor: str, about: int, epsilon: Fraction, tick: int) -> None:
-        """Add a noisy answer of a tick. It is about the row of a location over time, or about a designated time."""
-        grid, period = self._terms.grid, self._terms.period
-        answer: Hashable = id(self), self.added, kind
-        first, end = about, about + 1
-        if kind == "over_time":
-            first, end = grid.start(tick - self._windows[monitor] + 1), grid.start(tick + self._terms.max_lead + 1)
-        else:  # a person is at one location at a time
-            answer = id(self), monitor, kind, about
-        self.charges.append(Charge(answer, epsilon, first - period + 1, end, monitor, tick))
-        self.added += 1
-
-    def forget(self, tick: int) -> None:
-        """Forget the answers before a tick."""
-        self.charges = [charge for charge in self.charges if charge.tick >= tick]
-
-
 class Payments:
-    """The check that the published answers cannot have cost anyone more than stated.
+    """The charges of the noisy answers, and the check that they cannot have cost anyone more than stated.
 
     A sum above the stated ε is a finding if it exceeds all earlier sums. `most_spent`: the largest sum so far.
     """
 
-    def __init__(self, answers: Sequence[NoisyAnswers], findings: Findings) -> None:
+    def __init__(self, findings: Findings) -> None:
         self.most_spent = Fraction(0)
-        self._answers = answers
+        self._charges: list[Charge] = []
         self._findings = findings
         self._reported = Fraction(0)
-        self._checked = 0
+        self._added = self._checked = 0
+
+    def charge_window(self, terms: AuditTerms, monitor: OverTimeTerms, epsilon: Fraction, tick: int) -> None:
+        """Charge the people in the window of a noisy answer about a location over time."""
+        first, end = terms.grid.start(tick - monitor.window + 1), terms.grid.start(tick + terms.max_lead + 1)
+        self._add(Charge(self._added, epsilon, first - terms.period + 1, end, monitor.name, tick))
+
+    def charge_time(  # the parts of a charge
+        self, terms: AuditTerms, kind: str, monitor: str, time: int, epsilon: Fraction, tick: int
+    ) -> None:
+        """Charge the people at a designated time for a drawing of a configuration: each is at one location."""
+        answer = id(terms), monitor, kind, time
+        self._add(Charge(answer, epsilon, time - terms.period + 1, time + 1, monitor, tick))
+
+    def _add(self, charge: Charge) -> None:
+        self._charges.append(charge)
+        self._added += 1
+
+    def forget(self, tick: int) -> None:
+        """Forget the answers before a tick."""
+        self._charges = [charge for charge in self._charges if charge.tick >= tick]
 
     def find_most_spent(self, monitor: str | None = None) -> Fraction:
         """Return the most ε that one person may have paid in a period, for a monitor's published answers or for all."""
-        charges = (charge for answers in self._answers for charge in answers.charges)
-        return find_most_in_a_period(charge for charge in charges if monitor in (None, charge.monitor))
+        return find_most_in_a_period(charge for charge in self._charges if monitor in (None, charge.monitor))
 
     def check(self, may_pay: Fraction) -> None:
         """Check the answers so far."""
-        added = sum(answers.added for answers in self._answers)
-        if added == self._checked:
+        if self._added == self._checked:
             return
-        self._checked, spent = added, self.find_most_spent()
+        self._checked, spent = self._added, self.find_most_spent()
         self.most_spent = max(self.most_spent, spent)  # earlier answers may have been forgotten
         if self._findings.muted:  # a sum that is not reported must not hide a later one
             return

@@ -263,18 +263,6 @@ class Input:
         """
         self.reader.read_while(lambda: self._find_wanted(as_of + self._ahead, ends), self._feed, waits=False)
 
-    def read_rest(self) -> None:
-        """Read to the end offsets of the last request, also what no tick counts. Raises as `read_to` does."""
-        began = time.monotonic()
-        while True:
-            try:
-                self.read_to(_UNKNOWN_INSTANT, self.ends)
-            except HiddenRecordsError:
-                if time.monotonic() - began > PATIENCE_SECONDS:
-                    raise
-            else:
-                return
-
     def _find_wanted(self, until: int, ends: Mapping[int, int]) -> Mapping[int, int]:
         return {
             partition: end

@@ -17,7 +17,7 @@ from typing import IO, Any, Final, NamedTuple, NoReturn
 from msgspec import Struct, ValidationError, convert
 
 from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.parsing import AuditError, format_utc, is_id, parse_instant
+from monitor.tools.audit.parsing import AuditError, is_id, parse_instant
 
 _FIELD_BYTES: Final = 2**30
 _DEEPEST: Final = 200
@@ -105,28 +105,21 @@ def _read_lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line |
 
 
 def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:
-    reported = parse_instant(fields["reported_at"]) if fields.get("reported_at") else None
-    left = fields.get("left_at") or None
-    line = parse_line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
     consent = fields.get("consent") or "false"
     if consent not in ("true", "false"):
         raise ValueError("consent: expected true, false or nothing")
-    return line._replace(consent=consent == "true")
+    arrived = parse_instant(fields["arrived_at"])
+    left = parse_instant(fields["left_at"]) if fields.get("left_at") else arrived + terms.default_stay
+    reported = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left
+    line = Line(fields["person_id"], fields["location_id"], arrived, left, reported, consent == "true")
+    return _require_valid(line)
 
 
-def parse_line(
-    person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: AuditTerms
-) -> Line:
-    """Parse a visit from its fields. `reported` is an instant; None if the visit counts as reported when it ends.
-
-    Raises:
-        ValueError: the visit is invalid.
-    """
-    arrived_at = parse_instant(arrived)
-    left_at = arrived_at + terms.default_stay if left is None else parse_instant(left)
-    if left_at < arrived_at or not (is_id(person) and is_id(location)):
+def _require_valid(line: Line) -> Line:
+    """Return a visit as it is. Raise ValueError if it is invalid."""
+    if line.left < line.arrived or not (is_id(line.person) and is_id(line.location)):
         raise ValueError("expected valid ids, and left_at at or after arrived_at")
-    return Line(person, location, arrived_at, left_at, left_at if reported is None else reported)
+    return line
 
 
 def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
@@ -172,18 +165,18 @@ class _Visit(Struct):
 def _parse_visit(value: Any, stamped: int, terms: AuditTerms) -> Line:
     """Parse a visit from its JSON. Raise ValueError or ValidationError if it is invalid."""
     visit = convert(value, _Visit)
-    arrived = _write_time(visit.arrived_at, terms)
-    left = None if visit.left_at is None else _write_time(visit.left_at, terms)
-    return parse_line(visit.person_id, visit.location_id, arrived, left, stamped, terms)._replace(consent=visit.consent)
+    arrived = _read_time(visit.arrived_at, terms)
+    left = arrived + terms.default_stay if visit.left_at is None else _read_time(visit.left_at, terms)
+    return _require_valid(Line(visit.person_id, visit.location_id, arrived, left, stamped, visit.consent))
 
 
-def _write_time(time: str | int, terms: AuditTerms) -> str:
-    """Return a time as text. Raise ValueError for an integer that is not a number of microseconds of 16 digits."""
+def _read_time(time: str | int, terms: AuditTerms) -> int:
+    """Return the instant. Raise ValueError for an integer that is not a number of microseconds of 16 digits."""
     if isinstance(time, str):
-        return time
+        return parse_instant(time)
     if not (terms.microseconds and time > 0 and len(str(time)) == _MICROSECOND_DIGITS):
         raise ValueError("expected a time as text, or microseconds if the configuration names them")
-    return format_utc(time)
+    return time
 
 
 def parse_visits(value: bytes | None, framing: Collection[str] = ()) -> list[Any] | None:

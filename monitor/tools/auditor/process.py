@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -40,7 +39,6 @@ class AuditProcess:
         sources: how to read the topics.
         run: what of the run is audited.
         metrics, health: receive the state after each turn.
-        unix_time: returns the current time in seconds since 1970.
         result: the file that states what was proven, if any.
     """
 
@@ -51,7 +49,6 @@ class AuditProcess:
         run: Run,
         metrics: AuditMetrics,
         health: Health,
-        unix_time: Callable[[], float] = time.time,
         result: ResultFile | None = None,
     ) -> None:
         self._files = files
@@ -60,7 +57,6 @@ class AuditProcess:
         self._run = run
         self._metrics = metrics
         self._health = health
-        self._unix_time = unix_time
         self._result = result
         self._logged = ("", "")
         health.expect(LOOP)
@@ -105,7 +101,7 @@ class AuditProcess:
         else:
             self._enter("judging", "" if follower.engine.complete else _INCOMPLETE)
             if follower.engine.complete:
-                self._metrics.note_success(self._unix_time())
+                self._metrics.note_success(time.time())
             if self._result is not None and (proven := follower.proven_stretch) is not None:
                 self._result.write(proven, follower.proven_notes)
 

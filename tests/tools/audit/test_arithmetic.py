@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.tools.audit.configuration import AuditTerms, read_terms
 from monitor.tools.audit.findings import Findings
-from monitor.tools.audit.payments import Charge, NoisyAnswers, Payments, find_most_in_a_period
+from monitor.tools.audit.payments import Charge, Payments, find_most_in_a_period
 from monitor.tools.audit.recount import PeopleCount, Recount
 from monitor.tools.audit.visits import AcceptedVisit
 from tests.tools.audit.conftest import Tiny
@@ -106,11 +106,11 @@ def test_published_cost_bounds_payments(
     time, recount = terms.grid.origin + 5 * HOUR // 2, Recount(terms, b"")
     for visit in visits:
         recount.add(visit)
-    noisy = NoisyAnswers(terms)
+    payments = Payments(Findings())
     for tick in answers:
-        noisy.add("over_time", "walk", 0, Fraction(1), tick)
-    noisy.add("at_times", "night", time, night.epsilon, 3)
-    noisy.add("hot_spots", "busiest", time, busiest.epsilon, 4)
+        payments.charge_window(terms, walk, Fraction(1), tick)
+    payments.charge_time(terms, "at_times", "night", time, night.epsilon, 3)
+    payments.charge_time(terms, "hot_spots", "busiest", time, busiest.epsilon, 4)
     there = [visit for visit in visits if visit.arrived <= time < visit.left]
     most = Fraction(0)
     for person in range(3):
@@ -133,7 +133,7 @@ def test_published_cost_bounds_payments(
                 rows = {visit.row for visit in there if visit.person == person and visit.current <= 4}
                 paid += busiest.epsilon * bool(rows)
             most = max(most, paid)
-    assert Payments([noisy], Findings()).find_most_spent() >= most
+    assert payments.find_most_spent() >= most
     counts, presence = recount.counts["walk"]["park"], recount.presence["night"]
     for tick in range(9):
         inside = {v.person for v in visits if v.row == 0 and v.current <= tick < v.last + walk.window}
@@ -156,14 +156,13 @@ def test_spending_is_the_worst_case(tiny: Tiny, spacing: int, expected: int) -> 
 
     W = 3, F = 1, and a period of 12 hours touches 13 slots: N = 16 ticks. The sum still covers forgotten answers.
     """
-    answers = NoisyAnswers(read_terms(tiny.write()[1]))
+    terms, payments = read_terms(tiny.write()[1]), Payments(Findings())
     for tick in range(0, 400, spacing):
-        answers.add("over_time", "walk", 0, Fraction(1), tick)
-    payments = Payments([answers], Findings())
+        payments.charge_window(terms, terms.over_time[0], Fraction(1), tick)
     payments.check(Fraction(99))
     assert payments.most_spent == payments.find_most_spent("walk") == expected
     assert payments.find_most_spent("night") == 0
-    answers.forget(399)
-    answers.add("over_time", "walk", 0, Fraction(1), 400)
+    payments.forget(399)
+    payments.charge_window(terms, terms.over_time[0], Fraction(1), 400)
     payments.check(Fraction(99))
     assert payments.most_spent == expected

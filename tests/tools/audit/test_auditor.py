@@ -127,21 +127,6 @@ def test_metrics_count_a_finding_once(
     assert not any(re.search(r"planted|\b47\b", line) for line in lines)  # a port may contain 47
 
 
-def test_cut_off_auditor_is_not_ready(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
-    """While the auditor cannot read the input, it is not ready, gives the reason, and reports no success."""
-    run.publish(owner(charges()), *run.tiny.records)
-    config = write_service(run, kafka, visits="not-there")
-    with run_auditor(config) as auditor:
-        eventually(lambda: auditor.value("waiting_ticks") == 7, 30)
-        assert auditor.value("state", state="cut_off") == 1
-        status, text = auditor.fetch("/readyz")
-        assert status == 503
-        assert "there is no topic not-there" in text
-        assert auditor.value("last_success_timestamp_seconds") is None
-        assert auditor.value("compares_input") == 1
-        assert auditor.fetch("/healthz")[0] == 200
-
-
 def test_open_transaction_is_no_success(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """While a transaction hides visits, the auditor is not ready, gives the reason, and reports no success."""
     run.report()

@@ -139,22 +139,6 @@ def split_by_tick(run: Published) -> Iterator[list[dict[str, Any]]]:
         yield [line for line in run.tiny.records if line["value"]["tick"] == tick]
 
 
-def test_findings_come_as_ticks_are_published(run: Published) -> None:
-    """A false "safe" is found in the turn after its tick, even if visits were read earlier; repeats are no findings."""
-    run.report(["q1,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,", *run.tiny.lines[1:]])
-    run.publish(owner(charges()))
-    with closing(run.follow()) as follower:
-        for tick, records in enumerate(split_by_tick(run)):
-            if tick == 6:
-                run.report(["q2,park,2026-01-01T06:15:00Z,2026-01-01T06:20:00Z,"])
-            run.publish(*records, *records)
-            while follower.take_turn():
-                pass
-            assert follower.engine.outcomes == {Outcome.PROVEN: tick + 1}
-            assert set(follower.engine.findings.totals) == ({"safe"} if tick == 6 else set())
-    assert follower.engine.findings.totals == {"safe": 1}
-
-
 def test_answer_past_the_end_is_compared(run: Published) -> None:
     """If a tick is published while the follower catches up, it is compared with the input published before it."""
     *earlier, last = split_by_tick(run)

@@ -20,7 +20,7 @@ from monitor.tools.page.server import Page, PageParts
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.records import charges, owner
-from tests.tools.audit.test_auditor import ready, run_auditor, write_service
+from tests.tools.audit.test_auditor import run_auditor, write_service
 from tests.tools.audit.test_follow import Published, run
 
 __all__ = ["run"]  # a fixture
@@ -78,7 +78,9 @@ def test_page_shows_what_the_auditor_proved(run: Published, kafka: SharedKafka, 
             eventually(lambda: auditor.value("state", state="cut_off") == 1, 30)
             run.publish(*ticks(run, 6))
             eventually(lambda: auditor.value("waiting_ticks") == 1)
-            assert not ready(auditor)
+            status, text = auditor.fetch("/readyz")
+            assert (status, auditor.fetch("/healthz")[0]) == (503, 200)
+            assert f"there is no topic {run.visits}" in text
             assert "06:00 UTC" in line(page)
     assert [path.name for path in config.parent.glob("result*")] == ["result.json"]
     assert set(json.loads(result.read_text())) == {"from", "up_to", "false", "epsilon_at_most"}
