@@ -16,6 +16,7 @@ from monitor.commands.convert import convert
 from monitor.commands.dead_letters import dead_letters
 from monitor.commands.demo import demo
 from monitor.commands.keygen import keygen
+from monitor.commands.options import CommandGroup
 from monitor.commands.page import page
 from monitor.commands.plan import plan
 from monitor.commands.register import register
@@ -34,7 +35,7 @@ COMMANDS: Final[tuple[click.Command, ...]] = (
 )  # fmt: skip
 
 
-@click.group(commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="location-monitor")
 def main() -> None:
     """Publish which locations are safe, without revealing where infected people have been."""

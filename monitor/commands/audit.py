@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, NEW, report_errors
+from monitor.commands.options import EXISTING, NEW
 from monitor.errors import EXIT_FAILED, EXIT_USAGE, UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.service.keep_running import stop_on_signals
@@ -44,7 +44,6 @@ from monitor.tools.auditor.config_files import list_configs
 )
 @click.option("--since", help="With --follow: report no findings about ticks until this time (RFC 3339).")
 @click.option("--result", type=NEW, help="With --follow: keep the result for the public page in this file (JSON).")
-@report_errors
 def audit(
     visits: Path | None,
     config_files: tuple[Path, ...],

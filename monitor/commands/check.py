@@ -16,7 +16,6 @@ from monitor.commands.options import (
     add_config_option,
     add_delays_option,
     find_secret_problems,
-    report_errors,
 )
 from monitor.config import ParsedConfig, ValidConfig, read_config, read_person_key
 from monitor.config.publishers import read_publishers
@@ -47,7 +46,6 @@ from monitor.tools.report_delays import read_report_delays
     help="Another publisher about the same people, as a configuration or registry entry: print the sum of ε. May be "
     "repeated.",
 )
-@report_errors
 def check(  # click passes options by name
     config_file: Path,
     as_json: bool,  # noqa: FBT001

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import Progress
 
-from monitor.commands.options import EXISTING, NEW, read_duration, report_errors
+from monitor.commands.options import EXISTING, NEW, read_duration
 from monitor.errors import FailedError, UsageError
 from monitor.tools.convert.conversion import Conversion, Shape
 from monitor.tools.convert.formats import CASES, GTFS, MAPS, POINTS, TABLE, choose_visit_reader, read_registry
@@ -91,7 +91,6 @@ def _read_zone(_: click.Context, __: click.Parameter, value: str | None) -> Zone
 @click.option("--person-per-day", is_flag=True, help="Treat the same id on another day (UTC) as another person.")
 @add_consent_option
 @click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
-@report_errors
 def convert(**options: Any) -> None:
     """Turn recorded points, or an export of a case system, into a file of visits and a registry.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, add_config_option, load_settings, report_errors
+from monitor.commands.options import EXISTING, add_config_option, load_settings
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import parse_duration, parse_instant
 from monitor.contracts.visits import Reason
@@ -35,7 +35,6 @@ from monitor.tools.dead_letters.resend import explain_counting, export_letters, 
 @click.option("--export", type=click.Path(path_type=Path), help="Write them to a new file, for correction.")
 @click.option("--resend", type=EXISTING, help="Send the corrected visits of an exported file to the input topic.")
 @click.option("--dry-run", is_flag=True, help="With --resend: check the file and send nothing.")
-@report_errors
 def dead_letters(
     config_file: Path,
     *,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 from rich.console import Console
 
-from monitor.commands.options import report_errors
 from monitor.observe.logs import set_up_logging
 from monitor.tools.demo import demo_command
 
@@ -14,7 +13,6 @@ from monitor.tools.demo import demo_command
 @click.option("--seed", type=int, default=20, show_default=True, help="The seed of the simulated town.")
 @click.option("--page", "with_page", is_flag=True, help="Also serve the public page, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port of the page. [default: 8080, or any free port]")
-@report_errors
 def demo(seed: int, with_page: bool, port: int | None) -> None:  # noqa: FBT001  # click passes options by name
     """Run a demo of a simulated town.
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import report_errors
 from monitor.config.key_form import create_key
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import UsageError
@@ -21,7 +20,6 @@ from monitor.errors import UsageError
     metavar="NAME",
     help="Write a key that signs answers instead, with this name, such as example.org/safety. Print its public key.",
 )
-@report_errors
 def keygen(file: Path, name: str | None) -> None:
     """Write a new key for hashing person ids to FILE.
 

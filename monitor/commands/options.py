@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import wraps
 from pathlib import Path
-from typing import Final, NoReturn, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import click
 
@@ -34,25 +33,19 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def _fail(error: MonitorError) -> NoReturn:
-    click.echo(f"location-monitor: {error}", err=True)
-    sys.exit(error.exit_code)
+class CommandGroup(click.Group):
+    """The commands. An error ends each of them with one message on standard error and the error's exit code."""
 
-
-def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Turn an error into one message on standard error and the error's exit code."""
-
-    @wraps(command)
-    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that the arguments name."""
         try:
-            return command(*args, **kwargs)
+            return super().invoke(ctx)
         except MonitorError as error:
-            _fail(error)
+            message, code = str(error), error.exit_code
         except KeyboardInterrupt:
-            click.echo("location-monitor: interrupted", err=True)
-            sys.exit(EXIT_FAILED)
-
-    return wrapped
+            message, code = "interrupted", EXIT_FAILED
+        click.echo(f"location-monitor: {message}", err=True)
+        sys.exit(code)
 
 
 def add_config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import add_config_option, report_errors
+from monitor.commands.options import add_config_option
 from monitor.observe.logs import set_up_logging
 from monitor.service.keep_running import stop_on_signals
 from monitor.tools.page import require_page
@@ -17,7 +17,6 @@ from monitor.tools.page import require_page
 
 @click.command()
 @add_config_option
-@report_errors
 def page(config_file: Path) -> None:
     """Serve the public page until SIGTERM or SIGINT.
 

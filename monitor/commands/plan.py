@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, add_delays_option, read_duration, report_errors
+from monitor.commands.options import EXISTING, add_delays_option, read_duration
 from monitor.config import load_config
 from monitor.contracts.instants import SECOND
 from monitor.errors import EpsilonError, UsageError
@@ -89,7 +89,6 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file (.svg)."
 )
-@report_errors
 def plan(config_file: Path | None, as_json: bool, picture: Path | None, **options: Any) -> None:  # noqa: FBT001  # by name
     """Find monitor settings that meet given targets.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from monitor.commands.options import add_config_option, report_errors
+from monitor.commands.options import add_config_option
 from monitor.config import load_valid_config
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import to_datetime
@@ -53,7 +53,6 @@ from monitor.tools.register.pages import write_assessment, write_notice
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Also write a comparison with the deployments in this checkout of opendp/deployments-registry-data.",
 )
-@report_errors
 def register(
     config_file: Path,
     out: Path,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import EXISTING, add_config_option, report_errors
+from monitor.commands.options import EXISTING, add_config_option
 from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UsageError
 from monitor.observe.logs import set_up_logging
@@ -22,7 +22,6 @@ from monitor.tools.replay.replay_file import replay_command
 @click.option("--embedded", is_flag=True, help="Start Kafka and Valkey from Python packages, and stop them at the end.")
 @click.option("--again", is_flag=True, help="Replace the answers of an earlier replay, if they were not published.")
 @click.option("--until", help="Stop after the last tick whose as_of is not after this time (RFC 3339).")
-@report_errors
 def replay(
     visits: Path,
     config_file: Path,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import add_config_option, load_settings, report_errors
+from monitor.commands.options import add_config_option, load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.observe.logs import LogFormat, set_up_logging
 from monitor.service.keep_running import run as run_service
@@ -24,7 +24,6 @@ from monitor.service.keep_running import stop_on_signals
     show_default=True,
     help="The format of log lines. With auto: colours on a terminal, text elsewhere.",
 )
-@report_errors
 def run(
     config_file: Path,
     verbose: bool,  # noqa: FBT001  # click passes options by name

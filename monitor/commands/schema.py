@@ -6,14 +6,12 @@ import json
 
 import click
 
-from monitor.commands.options import report_errors
 from monitor.config import Config
 from monitor.contracts.schemas import SCHEMAS
 
 
 @click.command()
 @click.argument("what", type=click.Choice(["config", *SCHEMAS]))
-@report_errors
 def schema(what: str) -> None:
     """Print a JSON Schema, or the AsyncAPI document."""
     build = Config.model_json_schema if what == "config" else SCHEMAS[what]

@@ -7,14 +7,12 @@ from functools import partial
 
 import click
 
-from monitor.commands.options import report_errors
 from monitor.observe.logs import set_up_logging
 from monitor.service.keep_running import stop_on_signals
 from monitor.tools.servers.start_servers import servers_command
 
 
 @click.command()
-@report_errors
 def servers() -> None:
     """Run a Kafka and a Valkey until Ctrl-C.
 

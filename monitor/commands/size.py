@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from monitor.commands.options import add_config_option, report_errors
+from monitor.commands.options import add_config_option
 from monitor.config import load_valid_config
 from monitor.tools.size.calculate import calculate
 from monitor.tools.size.load import Options, read_load
@@ -42,7 +42,6 @@ def _add(flag: str, kind: click.ParamType[Any], text: str) -> Callable[..., Any]
 @_add("--broker-tib", _NUMBER, "Disk of a broker, in TiB.")
 @_add("--broker-mib-per-second", _NUMBER, "MiB that a broker writes and reads per second.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@report_errors
 def size(config_file: Path, as_json: bool, **options: Any) -> None:  # noqa: FBT001  # click passes options by name
     """Compute how many processes and servers a load needs.
 

@@ -14,7 +14,6 @@ from urllib.request import urlopen
 import click
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.commands.options import report_errors
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.errors import EXIT_FAILED, UnreachableError, UsageError
 from monitor.observe.metric_catalog import PREFIX
@@ -27,7 +26,6 @@ Samples = Mapping[str, Mapping[str, float]]
 
 @click.command()
 @click.argument("address", default="http://localhost:9108")
-@report_errors
 def status(address: str) -> None:
     """Show what a running instance waits for, its ticks and lag.
 

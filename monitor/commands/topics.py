@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import add_config_option, load_settings, report_errors
+from monitor.commands.options import add_config_option, load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.errors import UsageError
 from monitor.kafka.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
@@ -21,7 +21,6 @@ from monitor.service.wiring import Settings
 @click.option("--create", is_flag=True, help="Create the missing topics, with the required settings.")
 @click.option("--first-start", is_flag=True, help="With --create: no answer was ever published.")
 @click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, but the ledger is lost.")
-@report_errors
 def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool) -> None:  # noqa: FBT001  # by name
     """Check the topics that the service needs, or create them."""
     if first_start and ledger_lost:

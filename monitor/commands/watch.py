@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import add_config_option, report_errors
+from monitor.commands.options import add_config_option
 from monitor.config import load_valid_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
@@ -36,7 +36,6 @@ _DEFAULTS = ExportOptions(0)
     show_default=True,
     help="How many places have a series of their own.",
 )
-@report_errors
 def watch(
     config_file: Path,
     once: bool,  # noqa: FBT001  # click passes options by name

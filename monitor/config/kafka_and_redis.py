@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, WithJsonSchema
@@ -25,7 +25,8 @@ from monitor.config.single_values import (
 )
 from monitor.contracts.instants import MINUTE
 
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+SASL_MECHANISMS: Final[tuple[SaslMechanism, ...]] = get_args(SaslMechanism)
 
 _URL: Final = "a URL such as redis://localhost:6379/0, rediss://redis.example:6380/0 or unix:///run/redis.sock?db=0"
 
@@ -70,7 +71,7 @@ class KafkaSettings(Section):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+    sasl_mechanism: SaslMechanism | None = Field(
         default=None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; required with SASL"
     )
     token_file: FilePath | None = Field(default=None, description="the file with the token of OAUTHBEARER")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final
@@ -73,7 +73,9 @@ def has_controls(text: str) -> bool:
     return any(unicodedata.category(character) == "Cc" for character in text)
 
 
-def _make_duration_parser(least: int) -> Callable[[object], int]:
+def _make_duration(least: int) -> tuple[object, ...]:
+    """Return the annotations of a duration of at least `least` microseconds."""
+
     def read(value: object) -> int:
         example = "a duration such as 30s, 1h or 14d"
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -88,7 +90,8 @@ def _make_duration_parser(least: int) -> Callable[[object], int]:
             raise make_value_error(f"a duration from {format_duration(least)} to 100y")
         return duration
 
-    return read
+    form = PlainSerializer(format_duration, return_type=str, when_used="json")
+    return PlainValidator(read), form, WithJsonSchema(_DURATION_SCHEMA)
 
 
 def _parse_instant(value: object) -> int:
@@ -134,7 +137,9 @@ def read_whole_number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _make_number_parser(least: int, most: int) -> Callable[[object], int]:
+def _make_number(least: int, most: int = MAX_NUMBER) -> tuple[object, ...]:
+    """Return the annotations of a whole number in a range."""
+    limits = {"minimum": least} if most == MAX_NUMBER else {"minimum": least, "maximum": most}
     what = f"a whole number of at least {least}" if most == MAX_NUMBER else f"a whole number from {least} to {most}"
 
     def read(value: object) -> int:
@@ -143,10 +148,11 @@ def _make_number_parser(least: int, most: int) -> Callable[[object], int]:
             raise make_value_error(what)
         return number
 
-    return read
+    return PlainValidator(read), WithJsonSchema({"type": "integer", **limits})
 
 
-def _make_text_parser(pattern: str, what: str) -> Callable[[object], str]:
+def _make_text(pattern: str, what: str, schema: Mapping[str, object] | None = None) -> tuple[object, ...]:
+    """Return the annotations of a string. `schema`: the JSON Schema, if it is not that of the pattern."""
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: object) -> str:
@@ -156,7 +162,8 @@ def _make_text_parser(pattern: str, what: str) -> Callable[[object], str]:
             raise make_value_error(what)
         return value
 
-    return read
+    own = {"pattern": f"^{pattern}$"} if schema is None else schema
+    return PlainValidator(read), WithJsonSchema({"type": "string", **own})
 
 
 def _parse_location_id(value: object) -> str:
@@ -201,24 +208,9 @@ def _parse_person_key(value: object) -> SecretStr:
     return SecretStr(text)
 
 
-Duration = Annotated[
-    int,
-    PlainValidator(_make_duration_parser(0)),
-    PlainSerializer(format_duration, return_type=str, when_used="json"),
-    WithJsonSchema(_DURATION_SCHEMA),
-]
-PositiveDuration = Annotated[
-    int,
-    PlainValidator(_make_duration_parser(MILLISECOND)),
-    PlainSerializer(format_duration, return_type=str, when_used="json"),
-    WithJsonSchema(_DURATION_SCHEMA),
-]
-SlotLength = Annotated[
-    int,
-    PlainValidator(_make_duration_parser(SECOND)),
-    PlainSerializer(format_duration, return_type=str, when_used="json"),
-    WithJsonSchema(_DURATION_SCHEMA),
-]
+Duration = Annotated[int, *_make_duration(0)]
+PositiveDuration = Annotated[int, *_make_duration(MILLISECOND)]
+SlotLength = Annotated[int, *_make_duration(SECOND)]
 Instant = Annotated[
     int,
     PlainValidator(_parse_instant),
@@ -231,60 +223,26 @@ Epsilon = Annotated[
     PlainSerializer(format_epsilon, return_type=str, when_used="json"),
     WithJsonSchema(_EPSILON_SCHEMA),
 ]
-WholeNumber = Annotated[
-    int, PlainValidator(_make_number_parser(1, MAX_NUMBER)), WithJsonSchema({"type": "integer", "minimum": 1})
-]
-Shards = Annotated[
-    int,
-    PlainValidator(_make_number_parser(1, MAX_SHARDS)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_SHARDS}),
-]
-Port = Annotated[
-    int,
-    PlainValidator(_make_number_parser(0, 65535)),
-    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535}),
-]
-ReplicationFactor = Annotated[
-    int,
-    PlainValidator(_make_number_parser(1, 32767)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 32767}),
-]
-Name = Annotated[
-    str,
-    PlainValidator(_make_text_parser(_NAME, "a name of at most 100 letters, digits, - and _")),
-    WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"}),
-]
+WholeNumber = Annotated[int, *_make_number(1)]
+Shards = Annotated[int, *_make_number(1, MAX_SHARDS)]
+Port = Annotated[int, *_make_number(0, 65535)]
+ReplicationFactor = Annotated[int, *_make_number(1, 32767)]
+Name = Annotated[str, *_make_text(_NAME, "a name of at most 100 letters, digits, - and _")]
 TopicName = Annotated[
     str,
-    PlainValidator(
-        _make_text_parser(
-            _TOPIC,
-            "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not starting with __",
-        )
+    *_make_text(
+        _TOPIC,
+        "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not starting with __",
+        # Without look-ahead, which validators such as Helm's do not support.
+        {"pattern": f"^{_TOPIC_CHARACTERS}$", "not": {"pattern": f"^({_NO_TOPIC})"}},
     ),
-    # Without look-ahead, which validators such as Helm's do not support.
-    WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC_CHARACTERS}$", "not": {"pattern": f"^({_NO_TOPIC})"}}),
 ]
-ServerAddress = Annotated[
-    str,
-    PlainValidator(_make_text_parser(_ADDRESS, "a host and a port such as localhost:9092 or [::1]:9092")),
-    WithJsonSchema({"type": "string", "pattern": f"^{_ADDRESS}$"}),
-]
+ServerAddress = Annotated[str, *_make_text(_ADDRESS, "a host and a port such as localhost:9092 or [::1]:9092")]
 WebAddress = Annotated[
-    str,
-    PlainValidator(
-        _make_text_parser(_WEB, "an address such as https://collector.example:4318, without user and query")
-    ),
-    WithJsonSchema({"type": "string", "pattern": f"^{_WEB}$"}),
+    str, *_make_text(_WEB, "an address such as https://collector.example:4318, without user and query")
 ]
-Origin = Annotated[
-    str,
-    PlainValidator(_make_text_parser(_ORIGIN, "an origin such as https://www.example.org, without path and semicolon")),
-    WithJsonSchema({"type": "string", "pattern": f"^{_ORIGIN}$"}),
-]
-Line = Annotated[
-    str, PlainValidator(_make_text_parser(_LINE, "a string on one line, not empty")), WithJsonSchema({"type": "string"})
-]
+Origin = Annotated[str, *_make_text(_ORIGIN, "an origin such as https://www.example.org, without path and semicolon")]
+Line = Annotated[str, *_make_text(_LINE, "a string on one line, not empty", {})]
 PublicKey = Annotated[str, PlainValidator(_parse_public_key), WithJsonSchema({"type": "string"})]
 LocationId = Annotated[
     str, PlainValidator(_parse_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": ID_BYTES})
