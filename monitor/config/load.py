@@ -14,7 +14,7 @@ from monitor.config.describe_problems import format_value, list_problems, report
 from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.kafka_and_redis import find_url_password
 from monitor.config.monitors import KINDS, AnyMonitor
-from monitor.config.rules_between_keys import Sections, find_broken_rules
+from monitor.config.rules_between_keys import Values, find_broken_rules
 from monitor.config.whole_config import Config
 from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem
@@ -114,12 +114,11 @@ class _Parser:
                 self._read_monitors()
             else:
                 self._read_section(name)
-        compared = ("service", "clock", "visits", "kafka", "redis", "auditor")
         parts: dict[str, Any] = {
-            name: self._partial.get(name) or _SECTIONS[name].model_construct() for name in compared
+            name: self._partial.get(name) or model.model_construct() for name, model in _SECTIONS.items()
         }
         invalid = frozenset(problem.key for problem in self.problems)
-        self.problems += find_broken_rules(Sections(**parts, monitors=self.monitors, invalid=invalid))
+        self.problems += find_broken_rules(Values(Config.model_construct(**parts), self.monitors, invalid))
 
     def _read_section(self, name: str) -> None:
         if name not in self.tree and Config.model_fields[name].is_required():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from monitor.config.kafka_and_redis import SASL_MECHANISMS, AuditorSettings, KafkaSettings, RedisSettings
+from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.rules_of_connections import (
     SENTINEL_USER,
@@ -24,6 +24,7 @@ from monitor.config.rules_of_connections import (
 )
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.single_values import MAX_SHARDS
+from monitor.config.whole_config import Config
 from monitor.contracts.instants import DAY, SECOND, format_duration, format_instant, to_datetime
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
@@ -38,19 +39,14 @@ _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Sections:
-    """The sections that the rules compare, the monitors by index, and the keys of invalid values.
+class Values:
+    """The valid values of a configuration, the monitors by index, and the keys of the invalid values.
 
     A section or monitor lacks its invalid values, so a rule reads only values that it `has`.
     """
 
-    clock: ClockSettings
-    visits: VisitsSettings
-    kafka: KafkaSettings
-    redis: RedisSettings
+    config: Config
     monitors: Mapping[int, AnyMonitor]
-    service: ServiceSettings
-    auditor: AuditorSettings
     invalid: frozenset[str] = frozenset()
 
     def has(self, *keys: str) -> bool:
@@ -62,47 +58,47 @@ class Sections:
         )
 
 
-def find_broken_rules(sections: Sections) -> Iterator[Problem]:
+def find_broken_rules(values: Values) -> Iterator[Problem]:
     """Yield a problem for each broken rule."""
-    has = sections.has
+    has = values.has
     if has("clock.release_delay", "clock.slot", "clock.tolerance"):
-        yield from _check_release_delay(sections.clock)
+        yield from _check_release_delay(values.config.clock)
     if has("clock.slot", "visits.accept_ahead"):
-        yield from _check_max_lead(sections.clock, sections.visits)
+        yield from _check_max_lead(values.config.clock, values.config.visits)
     if has("service.name"):
-        yield from _check_service_name(sections.service)
-    yield from _check_monitor_names(sections)
-    for index, monitor in sections.monitors.items():
-        yield from _check_monitor(sections, f"monitors.{index}", monitor)
-    yield from _check_kafka(sections)
+        yield from _check_service_name(values.config.service)
+    yield from _check_monitor_names(values)
+    for index, monitor in values.monitors.items():
+        yield from _check_monitor(values, f"monitors.{index}", monitor)
+    yield from _check_kafka(values)
     if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *SENTINEL_USER, *TLS_FILES))):
-        yield from check_redis(sections.redis)
+        yield from check_redis(values.config.redis)
     if has("auditor.username", "auditor.password_file", "auditor.certificate_file", "auditor.key_file"):
-        yield from check_auditor(sections.auditor)
+        yield from check_auditor(values.config.auditor)
 
 
-def _check_kafka(sections: Sections) -> Iterator[Problem]:
-    has, kafka = sections.has, sections.kafka
+def _check_kafka(values: Values) -> Iterator[Problem]:
+    has, kafka = values.has, values.config.kafka
     if has("kafka.topics"):
         yield from _check_topics(kafka)
     if has("kafka.partitions"):
         yield from _check_partitions(kafka)
     if has("kafka.partitions.alerts", "service.shards"):
-        yield from _check_shards(sections.service, kafka)
+        yield from _check_shards(values.config.service, kafka)
     if has("kafka.security_protocol"):
-        yield from _check_sasl(sections)
-        yield from _check_tls(sections)
+        yield from _check_sasl(values)
+        yield from _check_tls(values)
     if has("kafka.certificate_file", "kafka.key_file"):
         yield from check_certificate("kafka", kafka)
 
 
-def _check_monitor(sections: Sections, key: str, monitor: AnyMonitor) -> Iterator[Problem]:
+def _check_monitor(values: Values, key: str, monitor: AnyMonitor) -> Iterator[Problem]:
     if isinstance(monitor, OverTimeMonitor):
-        yield from _check_over_time(sections, key, monitor)
+        yield from _check_over_time(values, key, monitor)
     else:
-        yield from _check_designated_times(sections, key, monitor)
+        yield from _check_designated_times(values, key, monitor)
     parts = (f"{key}.{name}" for name in ("epsilon", "longest_visit", "visits_per_person"))
-    if isinstance(monitor, DwellMonitor) and sections.has(*parts):
+    if isinstance(monitor, DwellMonitor) and values.has(*parts):
         yield from _check_dwell(key, monitor)
 
 
@@ -155,10 +151,10 @@ def _check_service_name(service: ServiceSettings) -> Iterator[Problem]:
         )
 
 
-def _check_monitor_names(sections: Sections) -> Iterator[Problem]:
+def _check_monitor_names(values: Values) -> Iterator[Problem]:
     first: dict[str, int] = {}
-    for index, monitor in sections.monitors.items():
-        if not sections.has(f"monitors.{index}.name"):
+    for index, monitor in values.monitors.items():
+        if not values.has(f"monitors.{index}.name"):
             continue
         other = first.setdefault(monitor.name, index)
         if other != index:
@@ -170,13 +166,13 @@ def _check_monitor_names(sections: Sections) -> Iterator[Problem]:
             )
 
 
-def _check_over_time(sections: Sections, key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
-    if sections.has(f"{key}.locations"):
+def _check_over_time(values: Values, key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
+    if values.has(f"{key}.locations"):
         yield from _check_locations(key, monitor)
-    if sections.has(f"{key}.locations", f"{key}.epsilon", f"{key}.answers_per_window"):
+    if values.has(f"{key}.locations", f"{key}.epsilon", f"{key}.answers_per_window"):
         yield from _check_shares(key, monitor)
-    if sections.has(f"{key}.window", "clock.slot"):
-        yield from _check_window(key, monitor, sections.clock.slot)
+    if values.has(f"{key}.window", "clock.slot"):
+        yield from _check_window(key, monitor, values.config.clock.slot)
 
 
 def _check_locations(key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
@@ -215,8 +211,8 @@ def _report_too_short(key: str, duration: int, slot: int) -> Problem:
     return Problem(key, format_duration(duration), f"at least one slot ({least})", f"Set it to {least} or more.")
 
 
-def _check_designated_times(sections: Sections, key: str, monitor: TimedMonitor) -> Iterator[Problem]:
-    has = sections.has
+def _check_designated_times(values: Values, key: str, monitor: TimedMonitor) -> Iterator[Problem]:
+    has = values.has
     if has(f"{key}.at") and not monitor.at:
         yield Problem(f"{key}.at", "empty", "at least one designated time", 'Add one, such as "18:00".')
     if has(f"{key}.at", f"{key}.timezone"):
@@ -228,8 +224,8 @@ def _check_designated_times(sections: Sections, key: str, monitor: TimedMonitor)
                 "Add an IANA name, such as Asia/Tokyo or UTC.",
             )
         yield from _check_duplicates(key, monitor)
-    if has(f"{key}.reporting_horizon", "clock.slot") and monitor.reporting_horizon < sections.clock.slot:
-        yield _report_too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, sections.clock.slot)
+    if has(f"{key}.reporting_horizon", "clock.slot") and monitor.reporting_horizon < values.config.clock.slot:
+        yield _report_too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, values.config.clock.slot)
 
 
 def _check_dwell(key: str, monitor: DwellMonitor) -> Iterator[Problem]:
@@ -309,8 +305,12 @@ def find_nearest_multiples(number: int, divisor: int) -> list[int]:
     return [multiple for multiple in (below, below + divisor) if multiple > 0]
 
 
-def _check_sasl(sections: Sections) -> Iterator[Problem]:
-    kafka, protocol, mechanism = sections.kafka, sections.kafka.security_protocol, sections.kafka.sasl_mechanism
+def _check_sasl(values: Values) -> Iterator[Problem]:
+    kafka, protocol, mechanism = (
+        values.config.kafka,
+        values.config.kafka.security_protocol,
+        values.config.kafka.sasl_mechanism,
+    )
     is_set = {
         "sasl_mechanism": mechanism is not None,
         "username": kafka.username is not None,
@@ -324,7 +324,7 @@ def _check_sasl(sections: Sections) -> Iterator[Problem]:
     by_login = {"token_file"} if mechanism == "OAUTHBEARER" else {"username", "password_file"}
     wanted = {"sasl_mechanism", *by_login} if kafka.uses_sasl else set()
     for name, present in is_set.items():
-        if not sections.has(f"kafka.{name}") or present == (name in wanted):
+        if not values.has(f"kafka.{name}") or present == (name in wanted):
             continue
         if not present:
             remedy = remedies.get(name, "Add it.")
@@ -340,8 +340,8 @@ def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
     return Problem(f"kafka.{name}", "set", f"no such key with security_protocol {protocol}", remedy)
 
 
-def _check_tls(sections: Sections) -> Iterator[Problem]:
-    kafka = sections.kafka
+def _check_tls(values: Values) -> Iterator[Problem]:
+    kafka = values.config.kafka
     for name in TLS_FILES:
-        if sections.has(f"kafka.{name}") and getattr(kafka, name) is not None and not kafka.uses_tls:
+        if values.has(f"kafka.{name}") and getattr(kafka, name) is not None and not kafka.uses_tls:
             yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")

@@ -10,6 +10,7 @@ from pathlib import Path
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
 from monitor.config.registry import Location, find_unknown_locations, load_registry
+from monitor.config.rules_between_keys import Values
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_charges, find_overspending
 from monitor.contracts.parameters import OverTime, Parameters
@@ -117,25 +118,17 @@ def _load_registry(read: ParsedConfig) -> tuple[Sequence[Location] | None, list[
 
 def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
     """Yield the problems between sections, monitors and registry, for the parts that are valid on their own."""
-    invalid = [problem.key for problem in read.problems]
-    if locations is not None:
-        named = {
-            index: monitor
-            for index, monitor in read.monitors.items()
-            if not _is_among(f"monitors.{index}.locations", invalid)
-        }
-        yield from find_unknown_locations(named, locations)
     parts = {name: read.sections[name] for name in ("clock", "visits", "privacy") if name in read.sections}
-    if len(parts) < 3 or any(key.partition(".")[0] in parts for key in invalid):  # noqa: PLR2004  # all of them
+    values = Values(Config.model_construct(**parts), read.monitors, frozenset(problem.key for problem in read.problems))
+    if locations is not None:
+        named = {index: each for index, each in read.monitors.items() if values.has(f"monitors.{index}.locations")}
+        yield from find_unknown_locations(named, locations)
+    if not values.has("clock", "visits", "privacy"):
         return
-    valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
-    config = Config.model_construct(**parts, monitors=tuple(valid))
+    valid = tuple(monitor for index, monitor in read.monitors.items() if values.has(f"monitors.{index}"))
+    config = Config.model_construct(**parts, monitors=valid)
     if (overspending := find_overspending(config, compute_charges(config))) is not None:
         yield overspending
-
-
-def _is_among(key: str, invalid: Sequence[str]) -> bool:
-    return any(problem == key or problem.startswith(f"{key}.") for problem in invalid)
 
 
 def _find_oversized_records(config: Config, parameters: Parameters) -> Iterator[Problem]:

@@ -1,14 +1,11 @@
-"""The whole configuration: its sections as in the file (docs/interface.md, section 3), and the rules between them."""
+"""The whole configuration: its sections as in the file (docs/interface.md, section 3)."""
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
 from monitor.config.monitors import Monitor
-from monitor.config.rules_between_keys import Sections, find_broken_rules
 from monitor.config.sections import (
     ClockSettings,
     LocationsSettings,
@@ -22,7 +19,7 @@ from monitor.config.single_values import Section
 
 
 class Config(Section):
-    """The whole configuration, as `load_config` reads it. Validation includes the rules between sections."""
+    """The whole configuration, as `load_config` reads it. The model does not check the rules between values."""
 
     service: ServiceSettings = Field(description="a mapping with the service's name")
     clock: ClockSettings = Field(description="a mapping with slot, origin and release_delay")
@@ -41,22 +38,3 @@ class Config(Section):
     auditor: AuditorSettings = Field(
         default_factory=AuditorSettings, description="a mapping with the port and the user of audit --follow"
     )
-
-    @model_validator(mode="after")
-    def _check_rules(self) -> Self:
-        problems = tuple(
-            find_broken_rules(
-                Sections(
-                    self.clock,
-                    self.visits,
-                    self.kafka,
-                    self.redis,
-                    dict(enumerate(self.monitors)),
-                    self.service,
-                    self.auditor,
-                )
-            )
-        )
-        if problems:
-            raise ValueError("; ".join(str(problem) for problem in problems))
-        return self

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from monitor.config.rules_between_keys import find_nearest_multiples
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
@@ -128,8 +129,7 @@ def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
     shards = parameters.registry.shards
     if shards % ledger_partitions == 0:
         return
-    above = shards + ledger_partitions - shards % ledger_partitions
-    candidates = f"{above - ledger_partitions} or {above}" if shards > ledger_partitions else f"{above}"
+    candidates = " or ".join(map(str, find_nearest_multiples(shards, ledger_partitions)))
     raise LedgerError(
         f"service.shards is {shards}, which would move locations to other partitions of the ledger, away from the "
         f"record of their spent ε: for {ledger_partitions} ledger partitions, expected a multiple of "

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
-
-from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
+from monitor.config.rules_between_keys import Values, find_broken_rules
 from monitor.config.worst_case import compute_charges, compute_max_lead
 from monitor.contracts.instants import SECOND, format_duration
 from monitor.privacy.epsilon import format_epsilon
@@ -78,14 +76,12 @@ def _list_neighbours(
     for name, changes in _list_changes(config, monitor, targets):
         neighbour = monitor.model_copy(update=changes)
         monitors = (*config.monitors[:index], neighbour, *config.monitors[index + 1 :])
-        changed = _validate(config, {"monitors": monitors})
-        if changed is not None:
+        if _is_valid(changed := config.model_copy(update={"monitors": monitors})):
             yield name, changed, neighbour
     slot = config.clock.slot
     for length in (slot // 2, slot * 2):
-        clock = config.clock.model_copy(update={"slot": length})
-        changed = _validate(config, {"clock": clock}) if length >= SECOND else None
-        if changed is not None:
+        changed = config.model_copy(update={"clock": config.clock.model_copy(update={"slot": length})})
+        if length >= SECOND and _is_valid(changed):
             yield f"slot {format_duration(length)} (of all monitors)", changed, monitor
 
 
@@ -111,10 +107,5 @@ def _list_changes(
         yield f"{name} {format_duration(enough)}", {name: enough}
 
 
-def _validate(config: Config, changes: Mapping[str, Any]) -> Config | None:
-    """Return the configuration with changed sections, or None if it is then invalid."""
-    sections = {name: getattr(config, name) for name in Config.model_fields}
-    try:
-        return Config.model_validate(sections | dict(changes))
-    except ValidationError:
-        return None
+def _is_valid(config: Config) -> bool:
+    return next(find_broken_rules(Values(config, dict(enumerate(config.monitors)))), None) is None
