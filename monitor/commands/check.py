@@ -27,7 +27,8 @@ from monitor.service.wiring import prepare_settings
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
-from monitor.tools.check.print_report import render, render_live
+from monitor.tools.check.print_live import render_live
+from monitor.tools.check.print_report import render
 from monitor.tools.check.report import CheckReport
 from monitor.tools.report_delays import read_report_delays
 
@@ -84,12 +85,11 @@ def _compute_report(valid: ValidConfig, others: tuple[Path, ...], delays_file: P
 
 
 def _print(report: CheckReport, live: LiveReport | None, *, as_json: bool) -> None:
-    console = Console()
     if as_json:
         tree = json.loads(report.to_json()) | ({} if live is None else {"live": live.to_tree()})
-        text = json.dumps(tree, ensure_ascii=False, indent=2)
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        click.echo(json.dumps(tree, ensure_ascii=False, indent=2))
         return
+    console = Console()
     render(report, console)
     if live is not None:
         render_live(live, console)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from datetime import time
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
@@ -120,14 +119,9 @@ class TimedMonitor(Section):
     epsilon: Epsilon = Field(description="the ε of each designated time")
 
     @property
-    def daily(self) -> tuple[time, ...]:
-        """The daily times, in the order written."""
-        return tuple(time.fromisoformat(text) for text in self.at if DAILY.fullmatch(text))
-
-    @property
-    def instants(self) -> tuple[int, ...]:
-        """The single instants, in the order written."""
-        return tuple(parse_instant(text) for text in self.at if DAILY.fullmatch(text) is None)
+    def has_daily(self) -> bool:
+        """Whether any of the times is a time of day, which is one in `timezone`."""
+        return any(map(DAILY.fullmatch, self.at))
 
 
 class AtLeastSettings(Section):

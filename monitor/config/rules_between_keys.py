@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
@@ -26,6 +25,7 @@ from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettin
 from monitor.config.single_values import MAX_SHARDS
 from monitor.config.whole_config import Config
 from monitor.contracts.instants import DAY, SECOND, format_duration, format_instant, to_datetime
+from monitor.contracts.schedule import Schedule
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 
@@ -216,7 +216,7 @@ def _check_designated_times(values: Values, key: str, monitor: TimedMonitor) -> 
     if has(f"{key}.at") and not monitor.at:
         yield Problem(f"{key}.at", "empty", "at least one designated time", 'Add one, such as "18:00".')
     if has(f"{key}.at", f"{key}.timezone"):
-        if monitor.daily and monitor.timezone is None:
+        if monitor.has_daily and monitor.timezone is None:
             yield Problem(
                 f"{key}.timezone",
                 "missing",
@@ -249,15 +249,14 @@ def _check_dwell(key: str, monitor: DwellMonitor) -> Iterator[Problem]:
 
 
 def _check_duplicates(key: str, monitor: TimedMonitor) -> Iterator[Problem]:
-    zone = ZoneInfo(monitor.timezone) if monitor.timezone else None
-    once = "each designated time once"
-    daily = Counter(monitor.daily)
-    for at in sorted(at for at, times in daily.items() if times > 1):
+    times, once = Schedule.of(monitor.at, monitor.timezone), "each designated time once"
+    daily = Counter(times.daily)
+    for at in sorted(at for at, number in daily.items() if number > 1):
         yield Problem(f"{key}.at", at.isoformat(), once, "Remove the duplicate.")
-    for instant, times in sorted(Counter(monitor.instants).items()):
-        if times > 1:
+    for instant, number in Counter(times.instants).items():
+        if number > 1:
             yield Problem(f"{key}.at", format_instant(instant), once, "Remove the duplicate.")
-        if zone is not None and to_datetime(instant).astimezone(zone).time() in daily:
+        if times.zone is not None and to_datetime(instant).astimezone(times.zone).time() in daily:
             yield Problem(f"{key}.at", format_instant(instant), once, "Remove it: it is one of the daily times.")
 
 

@@ -9,38 +9,23 @@ from pydantic import Field
 
 from monitor.contracts.output_records import (
     DWELL,
-    Contract,
     DesignatedTime,
     Epsilon,
-    Name,
     OutputRecord,
-    Tick,
-    Time,
+    TotalSnapshot,
     make_total_record,
 )
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.paired import PairedTotals
 
 
-class DwellSnapshot(Contract):
+class DwellSnapshot(TotalSnapshot):
     """How many visits there were in all places together, and their mean length, drawn once. Key: monitor/time.
 
     The noise is two-sided: nothing here is certain, in either direction, and no location is called safe because of it.
     """
 
-    monitor: Name
     kind: Literal["dwell"]
-    time: Time
-    tick: Tick
-    as_of: Time
-    status: Literal["complete", "unknown"] = Field(
-        description="unknown: the input was not complete. The answer is never revised."
-    )
-    final: Literal[True]
-    registry: str = Field(
-        pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
-    )
-    locations: int = Field(ge=0, description="The number of all locations.")
     noise: Literal["two_sided"]
     epsilon: Epsilon = Field(description="The ε of the whole answer, for any change of one person's visits.")
     longest_visit_seconds: int = Field(ge=1, description="Longer visits count as this long.")

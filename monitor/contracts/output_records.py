@@ -36,8 +36,13 @@ Tick = Annotated[int, Field(description="Tick t closes slot t, at its as_of.")]
 Location = Annotated[str, Field(min_length=1, max_length=ID_BYTES)]
 Name = Annotated[str, Field(pattern="^[A-Za-z0-9_-]+$")]
 People = Annotated[int, Field(ge=0)]
-_REGISTRY: Final = "SHA-256 of all location ids in file order, each followed by a newline."
-Registry = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description=_REGISTRY)]
+Registry = Annotated[
+    str,
+    Field(
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of all location ids in file order, each followed by a newline.",
+    ),
+]
 
 
 class Contract(BaseModel):
@@ -163,11 +168,11 @@ class HotSpot(Contract):
     noisy_count: People = Field(description="A certain upper bound.")
 
 
-class HotSpotsSnapshot(Contract):
-    """The locations with the highest noisy counts at a designated time, drawn once. Key: monitor/time."""
+class TotalSnapshot(Contract):
+    """What the records of one answer about all places at a designated time have in common."""
 
     monitor: Name
-    kind: Literal["hot_spots"]
+    kind: str
     time: Time
     tick: Tick
     as_of: Time
@@ -177,6 +182,12 @@ class HotSpotsSnapshot(Contract):
     final: Literal[True]
     registry: Registry
     locations: int = Field(ge=0, description="The number of all locations.")
+
+
+class HotSpotsSnapshot(TotalSnapshot):
+    """The locations with the highest noisy counts at a designated time, drawn once. Key: monitor/time."""
+
+    kind: Literal["hot_spots"]
     top: int = Field(ge=1, description="The maximum number of locations named.")
     epsilon: Epsilon = Field(description="The ε of the whole answer, for any number of named locations.")
     hot_spots: list[HotSpot] = Field(description="Highest first; empty if unknown.")

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.contracts.instants import MILLISECOND, SECOND, YEAR, format_duration, parse_duration
+from monitor.contracts.schedule import Schedule
 
 EPSILON: Final = "an exact ε above zero"
 NAME: Final = "a name of at most 100 letters, digits, - and _"
@@ -134,8 +135,9 @@ def test_valid_designated_times(load: Any) -> None:
     at = ["18:00:30", "00:00", "2026-01-05T18:00:00.5+01:00"]
     monitor = load({"monitors.1.at": at}).monitors[1]
     assert monitor.at == tuple(at)
-    assert [time.isoformat() for time in monitor.daily] == ["18:00:30", "00:00:00"]
-    assert [instant % SECOND for instant in monitor.instants] == [SECOND // 2]
+    times = Schedule.of(monitor.at, monitor.timezone)
+    assert [time.isoformat() for time in times.daily] == ["18:00:30", "00:00:00"]
+    assert [instant % SECOND for instant in times.instants] == [SECOND // 2]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import struct
@@ -16,6 +17,7 @@ import pytest
 import redis
 from click.testing import CliRunner
 from kafka import OffsetSpec, TopicPartition
+from rich.console import Console
 
 from monitor.cli import main
 from monitor.contracts.clock import Clock, SystemClock
@@ -28,7 +30,7 @@ from monitor.ticks.owner import OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
-from monitor.tools.check.print_live import list_live_lines
+from monitor.tools.check.print_live import render_live
 from monitor.tools.replay.driver import Replay
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.kit.network import Forwarder, find_free_ports
@@ -263,7 +265,9 @@ def test_unreachable_redis_is_an_obstacle(answered: Any) -> None:
 def test_text_has_every_part(answered: Any, change: Make) -> None:
     """The text has the decision, the cost, the rereading and the silence, with their numbers."""
     new = change(answered, **watch(["inn", "bath"], "160", name="houses"))
-    text = "\n".join(line for line, _ in list_live_lines(look(new, answered.clock)))
+    output = io.StringIO()
+    render_live(look(new, answered.clock), Console(file=output, width=1_000))
+    text = output.getvalue()
     for part in (
         "`run` would refuse to start (exit code 3), as of 2026-11-20T",
         "Without the published answers of places the total would be",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
@@ -25,7 +25,7 @@ from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
 from monitor.ticks.period_payments import declare_charges
 from monitor.ticks.rollout import compute_version, read_member_versions
-from monitor.tools.check.live_report import Facts, LiveReport, PartitionStart, PeriodPayment, Refusal, TopicSummary
+from monitor.tools.check.live_report import Facts, LiveReport, PeriodPayment, Refusal, TopicSummary
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
 from monitor.tools.check.start_probe import InputProbe, plan_starts
 
@@ -152,14 +152,14 @@ def _look_at_facts(
     has_key: bool,
 ) -> LiveReport:
     """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
-    now, complete_from = report.at, COMPLETE_FROM_START
+    now, grid, complete_from = report.at, settings.parameters.grid, COMPLETE_FROM_START
     try:
         with closing(create_windows(settings, found, store_clock)) as windows:
             report = _check_store(report, settings, windows, clock)
             now = windows.time()
             if has_key:
-                planned = _plan_facts(settings, found, windows)
-                report, complete_from = replace(report, facts=planned.shown), planned.complete_from
+                facts = _plan_facts(settings, found, windows)
+                report, complete_from = replace(report, facts=facts), grid.find_slot(facts.complete_from)
             else:
                 report = replace(report, facts_unknown=NO_KEY)
     except (RefusedError, FailedError) as error:
@@ -167,7 +167,7 @@ def _look_at_facts(
             report = _note(report, error)
         report = replace(report, facts_unknown=str(error))
     complete_from = max(complete_from, _find_input_since(settings, found, now))
-    takeover = AfterTakeover(settings.parameters.grid.find_slot(now), complete_from)
+    takeover = AfterTakeover(grid.find_slot(now), complete_from)
     return replace(report, silences=find_silences(settings.parameters, found.states, takeover))
 
 
@@ -181,26 +181,13 @@ def _check_store(report: LiveReport, settings: Settings, windows: RedisWindows, 
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedFacts:
-    """The facts for the report, and the slot from which they are complete."""
-
-    shown: Facts
-    complete_from: int
-
-
-def _plan_facts(settings: Settings, found: Preflight, windows: RedisWindows) -> _PlannedFacts:
+def _plan_facts(settings: Settings, found: Preflight, windows: RedisWindows) -> Facts:
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
     visits = found.topics[topic]
     with closing(InputProbe(settings.kafka, topic, visits.topic_id, parameters.name)) as source:
-        planned = plan_starts(parameters, source, windows, visits.partitions)
-    complete_from = max(reading.complete_from for reading in planned)
-    partitions = tuple(
-        PartitionStart(reading.partition, reading.start, reading.end, reading.cause) for reading in planned
-    )
+        partitions, complete_from = plan_starts(parameters, source, windows, visits.partitions)
     exist = any(windows.read_progress())
-    shown = Facts(settings.compute_fingerprint(found), exist, partitions, parameters.grid.start(complete_from))
-    return _PlannedFacts(shown, complete_from)
+    return Facts(settings.compute_fingerprint(found), exist, partitions, parameters.grid.start(complete_from))
 
 
 def _find_input_since(settings: Settings, found: Preflight, now: int) -> int:

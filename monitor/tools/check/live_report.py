@@ -56,7 +56,10 @@ class PeriodPayment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStart:
-    """The offsets of an input partition that would be read, and why reading does not continue where the facts end."""
+    """The offsets of an input partition that would be read, and why reading does not continue where the facts end.
+
+    `cause`: a label of `recoveries_total`, or `CONTINUES`.
+    """
 
     partition: int
     start: int

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.console import Console
+
 from monitor.contracts.instants import MILLISECOND, format_duration
 from monitor.ingest.start_offsets import CONTINUES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.live_report import Facts, LiveReport, PeriodPayment, Silence, TopicSummary, format_time
+from monitor.tools.check.print_report import Printer
 
 _CAUSES = {
     "no_progress": "Redis has no facts of this configuration",
@@ -16,25 +19,16 @@ _CAUSES = {
 }
 
 
-def list_live_lines(report: LiveReport) -> Iterator[tuple[str, bool]]:
-    """Yield (line, whether it is a heading) of a report."""
-    yield "On the servers as they are now", True
-    yield from ((line, False) for line in _describe_decision(report))
-    sections = (
-        ("Topics", [_describe_topic(topic) for topic in report.topics]),
-        (
-            "What one person pays, with earlier answers",
-            [] if report.cost is None else list(_describe_payment(report.cost)),
-        ),
-        ("What would be read again", list(_describe_facts(report))),
-        ("What would be silent", list(_describe_silences(report))),
-        ("Running instances", list(_describe_members(report))),
-        ("Warnings about the servers", list(report.warnings)),
-    )
-    for heading, lines in sections:
-        if lines:
-            yield heading, True
-            yield from ((f"  {line}", False) for line in lines)
+def render_live(report: LiveReport, console: Console) -> None:
+    """Print the result of `check --live`."""
+    say = Printer(console)
+    say.print_section("On the servers as they are now", _describe_decision(report), indent="")
+    say.print_section("Topics", map(_describe_topic, report.topics))
+    say.print_section("What one person pays, with earlier answers", _describe_payment(report.cost))
+    say.print_section("What would be read again", _describe_facts(report))
+    say.print_section("What would be silent", _describe_silences(report))
+    say.print_section("Running instances", _describe_members(report))
+    say.print_section("Warnings about the servers", report.warnings)
 
 
 def _describe_decision(report: LiveReport) -> Iterator[str]:
@@ -57,7 +51,9 @@ def _describe_topic(topic: TopicSummary) -> str:
     return f"{topic.key}: {topic.topic}, {topic.partitions} partitions, {topic.replicas} replicas, kept {kept}"
 
 
-def _describe_payment(payment: PeriodPayment) -> Iterator[str]:
+def _describe_payment(payment: PeriodPayment | None) -> Iterator[str]:
+    if payment is None:
+        return
     more, total = payment.total - payment.worst, format_epsilon(payment.total)
     stated = format_epsilon(payment.stated)
     if not more:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -14,8 +15,6 @@ from rich.text import Text
 
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import compute_belief
-from monitor.tools.check.live_report import LiveReport
-from monitor.tools.check.print_live import list_live_lines
 from monitor.tools.check.report import (
     ASSUMPTION,
     SELDOM,
@@ -50,20 +49,10 @@ CHANGE: Final = (
 )
 
 
-def render_live(report: LiveReport, console: Console) -> None:
-    """Print the result of `check --live`."""
-    say = _Printer(console)
-    for line, is_heading in list_live_lines(report):
-        if is_heading:
-            say.print_heading(line)
-        else:
-            say(line)
-
-
 def render(report: CheckReport, console: Console) -> None:
     """Print a report."""
     count = len(report.monitors)
-    say = _Printer(console)
+    say = Printer(console)
     say(f"{report.service}: the configuration is valid; {report.locations} locations, {count} monitors.")
     say.print_heading("Verdicts")
     for verdict in report.verdicts:
@@ -71,46 +60,36 @@ def render(report: CheckReport, console: Console) -> None:
     _render_payments(report, say)
     _render_beliefs(report, say)
     _render_together(report, say)
-    pauses = [(monitor.name, monitor.pause) for monitor in report.monitors if monitor.pause is not None]
-    if pauses:
-        say.print_heading("How long a pause lasts")
-        say(PAUSE)
-    for name, pause in pauses:
-        say(f"  {name}: {_describe_pause(pause)}")
+    pauses = [f"{monitor.name}: {_describe_pause(monitor.pause)}" for monitor in report.monitors if monitor.pause]
+    say.print_section("How long a pause lasts", pauses, PAUSE)
     if any(monitor.odds for monitor in report.monitors):
         say.print_heading("How often an alarm is false")
     for monitor in report.monitors:
         if monitor.odds:
             _render_odds(monitor, say)
-    _render_counts(report, say)
-    if report.counted:
-        say.print_heading("What an answer counts, with these report delays")
-    for one in report.counted:
-        say(f"  {one.monitor}: {one.describe()}")
+    for heading, texts in _describe_counts(report).items():
+        say.print_section(heading, texts)
+    counted = (f"{one.monitor}: {one.describe()}" for one in report.counted)
+    say.print_section("What an answer counts, with these report delays", counted)
     say.print_heading("If it replaces another configuration")
     say(CHANGE)
 
 
-def _render_counts(report: CheckReport, say: _Printer) -> None:
-    """Print how much the counts of hot spots, lower bounds and dwell times differ from the true values."""
-    rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
-    if rankings:
-        say.print_heading("What hot spots mean")
-    for name, ranking in rankings:
-        say(f"  {name}: {_describe_ranking(ranking, report.locations)}")
-    bounds = [(monitor.name, monitor.lower_bounds) for monitor in report.monitors if monitor.lower_bounds is not None]
-    if bounds:
-        say.print_heading("What lower bounds mean")
-    for name, lower_bounds in bounds:
-        say(f"  {name}: {_describe_lower_bounds(lower_bounds)}")
-    dwell = [(monitor.name, monitor.dwell) for monitor in report.monitors if monitor.dwell is not None]
-    if dwell:
-        say.print_heading("What dwell times mean")
-    for name, noise in dwell:
-        say(f"  {name}: {_describe_dwell(noise)}")
+def _describe_counts(report: CheckReport) -> Mapping[str, Sequence[str]]:
+    """Return, by heading, how far the counts of hot spots, lower bounds and dwell times are from the true values."""
+    named = [(f"{monitor.name}: ", monitor) for monitor in report.monitors]
+    return {
+        "What hot spots mean": [
+            name + _describe_ranking(each.ranking, report.locations) for name, each in named if each.ranking
+        ],
+        "What lower bounds mean": [
+            name + _describe_lower_bounds(each.lower_bounds) for name, each in named if each.lower_bounds
+        ],
+        "What dwell times mean": [name + _describe_dwell(each.dwell) for name, each in named if each.dwell],
+    }
 
 
-def _render_payments(report: CheckReport, say: _Printer) -> None:
+def _render_payments(report: CheckReport, say: Printer) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
     say.print_heading("What one person pays")
     terms = " + ".join(f"{format_epsilon(each.charge.amount)} ({each.name})" for each in report.monitors)
@@ -129,7 +108,7 @@ def _render_payments(report: CheckReport, say: _Printer) -> None:
         say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {one} {monitor.explanation}")
 
 
-def _render_beliefs(report: CheckReport, say: _Printer) -> None:
+def _render_beliefs(report: CheckReport, say: Printer) -> None:
     """Print the chances that a reader can at most give one visit of a person, and all visits of a person."""
     say.print_heading("What a reader can learn about one person")
     say("The chance that a reader gives a person's visit before any answer, and at most after the answers:")
@@ -151,7 +130,7 @@ def _draw_belief(epsilon: Fraction, before: float) -> tuple[str, str]:
     return format_belief(epsilon, before), "█" * start + "▒" * (length - start)
 
 
-def _render_together(report: CheckReport, say: _Printer) -> None:
+def _render_together(report: CheckReport, say: Printer) -> None:
     """Print what one person pays to all publishers, if the configuration or --with names others."""
     if not report.others:
         return
@@ -169,21 +148,33 @@ def _render_together(report: CheckReport, say: _Printer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Printer:
+class Printer:
     """Prints texts verbatim, so that an id in brackets is not interpreted as markup. All lines keep the indentation."""
 
     console: Console
 
     def __call__(self, text: str) -> None:
+        """Print a text, wrapped at the width of the console."""
         indent = len(text) - len(text.lstrip())
         for line in Text(text.lstrip()).wrap(self.console, self.console.width - indent):
             self.console.print(" " * indent + line.plain, markup=False, highlight=False)
 
     def print_heading(self, text: str) -> None:
+        """Print a heading below an empty line."""
         self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
 
+    def print_section(self, heading: str, lines: Iterable[str], introduction: str = "", indent: str = "  ") -> None:
+        """Print a heading and the lines below it; nothing without a line."""
+        if not (texts := list(lines)):
+            return
+        self.print_heading(heading)
+        if introduction:
+            self(introduction)
+        for text in texts:
+            self(f"{indent}{text}")
 
-def _render_odds(monitor: MonitorReport, say: _Printer) -> None:
+
+def _render_odds(monitor: MonitorReport, say: Printer) -> None:
     """Print the odds of one monitor. A table for each monitor fits into 80 columns, even with long names."""
     say(f"  {monitor.name} (threshold {monitor.threshold}):")
     heads = ("ε of an answer", "locations", "people there", "per update", f"over {monitor.updates} updates")

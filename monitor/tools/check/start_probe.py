@@ -5,34 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from monitor.contracts.parameters import Parameters
 from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import CONTINUES, StartOffsets
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.redis_store import RedisWindows
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStart:
-    """What a new instance would read of an input partition.
-
-    `start`, `end`: the offset at which it starts, and the present end. `complete_from`: the slot from which the facts
-    of all shards are then complete. `cause`: why it does not continue where the facts end (the label of
-    `recoveries_total`); `CONTINUES` if it does.
-    """
-
-    partition: int
-    start: int
-    end: int
-    complete_from: int
-    cause: str
-
-    @property
-    def records(self) -> int:
-        """The most records that it reads until it has caught up."""
-        return max(0, self.end - self.start)
+from monitor.tools.check.live_report import PartitionStart
 
 
 class InputProbe(InputOffsets):
@@ -54,8 +32,8 @@ class InputProbe(InputOffsets):
 
 def plan_starts(
     parameters: Parameters, source: InputProbe, windows: RedisWindows, partitions: int
-) -> list[PlannedStart]:
-    """Return what a new instance would read of each input partition.
+) -> tuple[tuple[PartitionStart, ...], int]:
+    """Return what a new instance would read of each input partition, and the slot from which its facts are complete.
 
     Args:
         parameters: the parameters of the new configuration.
@@ -72,7 +50,7 @@ def plan_starts(
     planned = []
     for partition in range(partitions):
         start = starts.find(partition, progress)
-        since = complete_from if start.cause == CONTINUES else max(complete_from, start.complete_from)
-        end = source.read_bounds(partition)[1]
-        planned.append(PlannedStart(partition, start.offset, end, since, start.cause))
-    return planned
+        if start.cause != CONTINUES:
+            complete_from = max(complete_from, start.complete_from)
+        planned.append(PartitionStart(partition, start.offset, source.read_bounds(partition)[1], start.cause))
+    return tuple(planned), complete_from

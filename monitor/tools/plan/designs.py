@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 from monitor.config import AtTimesMonitor
 from monitor.config.worst_case import count_most_designated_times
@@ -61,12 +60,12 @@ class Design:
         """
         if self.times is None:
             return Fraction(duration, self.slot)
-        return Fraction(_count_most_times(self.times, duration))
+        return Fraction(count_most_designated_times(self.times, duration))
 
     def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""
         if self.times is not None:
-            return compute_at_times_payment(epsilon, _count_most_times(self.times, period))
+            return compute_at_times_payment(epsilon, count_most_designated_times(self.times, period))
         slots = -(-period // self.slot) + 1
         return compute_over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 
@@ -98,8 +97,3 @@ def design_at_times(slot: int, times: AtTimesMonitor) -> Design:
     the whole ε, because a person is at one place at a time.
     """
     return Design(slot, updates=-(-times.reporting_horizon // slot), times=times)
-
-
-@lru_cache(maxsize=256)
-def _count_most_times(times: AtTimesMonitor, duration: int) -> int:
-    return count_most_designated_times(times, duration)

@@ -83,7 +83,7 @@ def find_highest_threshold(design: Design, targets: Targets, epsilon: Fraction) 
     if targets.alarm is None:
         return None
     people, largest = targets.alarm, epsilon * design.largest
-    beyond = math.floor(_compute_minus_log(float(targets.certain)) / float(largest))
+    beyond = math.floor(-math.log(float(targets.certain)) / float(largest))
     return people + next(
         j
         for j in range(beyond + 1, -1, -1)
@@ -97,8 +97,8 @@ def bound_epsilon(design: Design, targets: Targets) -> Bounds:
     alarm, fixed = targets.alarm, targets.threshold
     if targets.false_alarms is not None and (alarm is not None or fixed is not None):
         chance = compute_allowed_chance(design, targets)
-        a = _compute_minus_log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
-        b = _compute_minus_log(float(targets.certain)) if fixed is None else 0.0
+        a = -math.log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
+        b = -math.log(float(targets.certain)) if fixed is None else 0.0
         always = fixed or alarm or 1
         low, enough = (max(bound, 0.0) / (always * float(design.smallest)) for bound in (a - b, a))
     return Bounds(low, enough, _find_upper_bound(design, targets))
@@ -111,7 +111,7 @@ def _find_upper_bound(design: Design, targets: Targets) -> Fraction | None:
     if targets.alarm is not None and targets.threshold is not None:
         beyond = targets.threshold - targets.alarm
         if beyond > 0:
-            limits.append(Fraction(_compute_minus_log(float(targets.certain)) / beyond) / design.largest)
+            limits.append(Fraction(-math.log(float(targets.certain)) / beyond) / design.largest)
     return min(limits, default=None)
 
 
@@ -145,10 +145,6 @@ def choose_grid_step(high: Fraction) -> Fraction:
     while step * _STEPS > high and step > SMALLEST:
         step /= 10
     return step
-
-
-def _compute_minus_log(chance: float) -> float:
-    return -math.log(chance)
 
 
 def rank(plans: Sequence[Plan], period: int) -> tuple[Plan, ...]:

@@ -151,7 +151,7 @@ def _ask(valid: ValidConfig, monitor: AnyMonitor) -> str:
             f"At {_name_places(monitor.location_ids)}, {rhythm}: were fewer than {monitor.threshold} different "
             f"reported people there within the last {window}?"
         )
-    times = ", ".join(monitor.at) + (f" ({monitor.timezone})" if monitor.daily else "")
+    times = ", ".join(monitor.at) + (f" ({monitor.timezone})" if monitor.has_daily else "")
     horizon = spell_duration(monitor.reporting_horizon)
     if isinstance(monitor, AtTimesMonitor):
         text = (
