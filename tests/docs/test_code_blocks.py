@@ -102,7 +102,8 @@ def check_command(words: list[str], block: Block) -> None:
 def parse_click(group: click.Group, words: list[str]) -> None:
     """Parse a command line as click does, with paths that need not exist."""
     command = group.commands[words[0]]
-    _, rest, _ = command.make_parser(click.Context(command, parent=click.Context(group))).parse_args(list(words[1:]))
+    parent = click.Context(group, **group.context_settings)  # click keeps the names of the help option that it sees
+    _, rest, _ = command.make_parser(click.Context(command, parent=parent)).parse_args(list(words[1:]))
     given = {word.partition("=")[0] for word in words}
     for option in command.params:
         if isinstance(option, click.Option) and option.required:
