@@ -6,7 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +29,9 @@ from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Item, Story
 from monitor.tools.demo.summary import DemoOutcome, show
 from monitor.tools.demo.visits import POPULATION, write_visits
-from monitor.tools.replay.driver import Replay, Summary, open_feed, plan_replay, prepare_empty
+from monitor.tools.replay.driver import Replay, Summary, plan_replay, prepare_empty
 from monitor.tools.replay.embedded import start_embedded
+from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.output import write_output
 
 DAYS: Final = 14
@@ -135,7 +136,8 @@ def _play(
     try:
         clock = SteppedClock(grid.start(planned.first_tick))
         preflight = prepare_empty(settings, clock)
-        with Replay(settings, preflight, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
+        feed = Feed(settings.kafka, settings.config.kafka.topics.visits, planned.lines)
+        with closing(feed), Replay(settings, preflight, clock) as run:
             ticks = range(planned.first_tick, planned.last_tick + 1)
             story = start_story(clock, ticks)
             if story.page_url:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,8 +25,7 @@ from monitor.service.preflight import Preflight, run_preflight
 from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.replay.feed import Feed
-from monitor.tools.replay.lines import Extent, Line, read_lines
-from monitor.tools.replay.refusals import Refusals
+from monitor.tools.replay.lines import Extent, Refusals, read_lines
 from monitor.tools.replay.sorting import SortedLines
 from monitor.tools.replay.topics import adapt_topic_needs
 
@@ -212,16 +211,6 @@ class Replay:
         return Summary(visits, answers, ticks, seconds)
 
 
-@contextmanager
-def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
-    """Yield a feed of the configured input topic, and close it at the end."""
-    feed = Feed(settings.kafka, settings.config.kafka.topics.visits, lines)
-    try:
-        yield feed
-    finally:
-        feed.close()
-
-
 def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequence[OutputRecord]], None]) -> Summary:
     """Replay all ticks, and call `on_tick` with each tick and its records. The topics and the store must be empty.
 
@@ -233,8 +222,8 @@ def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequ
     """
     clock, grid = SteppedClock(settings.parameters.grid.start(planned.first_tick)), settings.parameters.grid
     found = prepare_empty(settings, clock)
-    ticks = range(planned.first_tick, planned.last_tick + 1)
-    with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
+    ticks, topic = range(planned.first_tick, planned.last_tick + 1), settings.config.kafka.topics.visits
+    with Replay(settings, found, clock) as run, closing(Feed(settings.kafka, topic, planned.lines)) as feed:
         began = time.perf_counter()
         for tick in ticks:
             if (tick - ticks.start) % TICKS_FED == 0:

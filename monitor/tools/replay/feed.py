@@ -10,8 +10,7 @@ from monitor.errors import ReplayError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_error
 from monitor.kafka.record_batches import Record, encode_batches
-from monitor.tools.replay.lines import Line
-from monitor.tools.replay.refusals import Refusals
+from monitor.tools.replay.lines import Line, Refusals
 
 BATCH_VISITS: Final = 500
 BATCH_BYTES: Final = 256 * 1024

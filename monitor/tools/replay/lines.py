@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from bisect import insort
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +13,20 @@ from typing import Final, NamedTuple
 
 from monitor.contracts.instants import parse_instant
 from monitor.contracts.parameters import Parameters
-from monitor.contracts.visits import Fault, Visit, read_visit
+from monitor.contracts.visits import Fault, Reason, Visit, read_visit
 from monitor.errors import TimeError, UsageError
 from monitor.tools.bounded_lines import LONGEST_ROW, open_lines, read_rows
-from monitor.tools.replay.refusals import BAD_REPORT_TIME, TOO_FAR_AHEAD, UNKNOWN_LOCATION, Refusals
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at", "consent")
 _CONSENT: Final = {"true": True, "false": False}
+SHOWN_LINES: Final = 10
+
+BAD_REPORT_TIME: Final = Fault(Reason.NOT_A_VISIT, "reported_at: expected a time as in arrived_at, or nothing")
+UNKNOWN_LOCATION: Final = Fault(Reason.UNKNOWN_LOCATION, "location_id: expected an id of locations.file")
+TOO_FAR_AHEAD: Final = Fault(
+    Reason.TOO_FAR_AHEAD, "reported_at: expected a time at most visits.accept_ahead before arrived_at"
+)
 
 
 class Line(NamedTuple):
@@ -35,27 +43,37 @@ class Line(NamedTuple):
     fault: Fault | None = None
 
 
-class _ParsedLine(NamedTuple):
-    """A line without its number. `reported_at` is None if the line is invalid."""
+class Refusals:
+    """Counts refused lines. Reasons and errors name keys and expected values, never what a line contains."""
 
-    reported_at: int | None
-    payload: bytes
-    fault: Fault | None
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
+        self.first: list[tuple[int, Fault]] = []
+
+    def add(self, number: int, fault: Fault) -> None:
+        """Count a line, and keep it if it is one of the first `SHOWN_LINES` of the file."""
+        self.reasons[fault.reason.value] += 1
+        if len(self.first) < SHOWN_LINES or number < self.first[-1][0]:
+            insort(self.first, (number, fault))
+            del self.first[SHOWN_LINES:]
+
+    def describe(self) -> list[str]:
+        """Return one text for each of the first lines, and one for the number of the others."""
+        texts = [f"line {number}: {fault.reason.value} ({fault.error})" for number, fault in self.first]
+        more = self.reasons.total() - len(self.first)
+        return [*texts, f"and {more:,} more lines"] if more else texts
 
 
 @dataclass(slots=True)
 class Extent:
     """The ticks that the valid visits need: from the first slot to the last tick with one in a window or horizon.
 
-    `lines`, `bad` and `empty_stays`: the numbers of all lines, of invalid lines, and of visits whose `left_at` equals
-    `arrived_at`.
+    `empty_stays`: the number of visits whose `left_at` equals `arrived_at`.
     """
 
     parameters: Parameters
     first_tick: int | None = None
     last_tick: int | None = None
-    lines: int = 0
-    bad: int = 0
     empty_stays: int = 0
 
     def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
@@ -83,42 +101,35 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
         with open_lines(path) as lines:
             rows = read_rows(lines)
             header = _require_columns(path, next(rows, (0, []))[1])
-            parsed = ((number, _parse_fields(dict(zip(header, row, strict=False)), extent)) for number, row in rows)
-            yield from _order_lines(path, parsed, extent)
+            parsed = (_parse_fields(number, dict(zip(header, row, strict=False)), extent) for number, row in rows)
+            yield from _order_lines(path, parsed)
     except (OSError, EOFError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
     finally:
         csv.field_size_limit(limit)
 
 
-def _order_lines(path: Path, parsed: Iterator[tuple[int, _ParsedLine]], extent: Extent) -> Iterator[Line]:
-    waiting: list[tuple[int, _ParsedLine]] = []
+def _order_lines(path: Path, parsed: Iterator[Line]) -> Iterator[Line]:
+    waiting: list[Line] = []
     latest: int | None = None
-    for number, line in parsed:
-        extent.lines += 1
-        if line.reported_at is None:
-            extent.bad += 1
-            waiting.append((number, line))
+    for line in parsed:
+        if not line.is_visit:
+            waiting.append(line)
             continue
         latest = line.reported_at
-        yield from _make_invalid_lines(waiting, latest)
+        yield from (invalid._replace(reported_at=latest) for invalid in waiting)
         waiting.clear()
-        yield Line(latest, number, line.payload, fault=line.fault)
+        yield line
     if latest is None:
         raise UsageError(_describe_no_visit(path, waiting))
-    yield from _make_invalid_lines(waiting, latest)
+    yield from (invalid._replace(reported_at=latest) for invalid in waiting)
 
 
-def _make_invalid_lines(waiting: list[tuple[int, _ParsedLine]], reported_at: int) -> Iterator[Line]:
-    for number, line in waiting:
-        yield Line(reported_at, number, line.payload, is_visit=False, fault=line.fault)
-
-
-def _describe_no_visit(path: Path, waiting: list[tuple[int, _ParsedLine]]) -> str:
+def _describe_no_visit(path: Path, waiting: list[Line]) -> str:
     refusals = Refusals()
-    for number, line in waiting:
+    for line in waiting:
         if line.fault is not None:
-            refusals.add(number, line.fault)
+            refusals.add(line.number, line.fault)
     reasons = "".join(f"\n  {text}" for text in refusals.describe())
     return f"{path}: none of its {len(waiting)} lines is a valid visit; expected {', '.join(REQUIRED)}, …{reasons}"
 
@@ -146,8 +157,8 @@ def _require_columns(path: Path, header: list[str]) -> list[str]:
     return header
 
 
-def _parse_fields(fields: dict[str, str], extent: Extent) -> _ParsedLine:
-    """Parse a line: its time of report, its fields as the JSON of a visit, and why it will be refused."""
+def _parse_fields(number: int, fields: dict[str, str], extent: Extent) -> Line:
+    """Parse a line. An invalid one has no time of report yet."""
     given: dict[str, str | bool] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
         given["left_at"] = fields["left_at"]
@@ -156,7 +167,7 @@ def _parse_fields(fields: dict[str, str], extent: Extent) -> _ParsedLine:
     payload = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")
     visit = read_visit(given)
     if isinstance(visit, Fault):
-        return _ParsedLine(None, payload, visit)
+        return Line(0, number, payload, is_visit=False, fault=visit)
     left_at = visit.arrived_at + extent.parameters.default_stay if visit.left_at is None else visit.left_at
     try:
         reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
@@ -164,8 +175,8 @@ def _parse_fields(fields: dict[str, str], extent: Extent) -> _ParsedLine:
         # `reported_at` is no key of a visit, and the other fields alone are a valid visit. The whole row is sent, so
         # that the service refuses it.
         row = json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
-        return _ParsedLine(None, row, BAD_REPORT_TIME)
-    return _ParsedLine(reported_at, payload, _add_to_extent(visit, left_at, reported_at, extent))
+        return Line(0, number, row, is_visit=False, fault=BAD_REPORT_TIME)
+    return Line(reported_at, number, payload, fault=_add_to_extent(visit, left_at, reported_at, extent))
 
 
 def _add_to_extent(visit: Visit, left_at: int, reported_at: int, extent: Extent) -> Fault | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Final
+from typing import Final
 
-from monitor.contracts.visits import Fault
 from monitor.tools.replay.lines import Line
 
 RUN_LINES: Final = 500_000
@@ -50,7 +50,7 @@ class SortedLines:
         path = Path(self._folder.name) / str(len(self._runs))
         with path.open("wb") as file:
             for start in range(0, len(run), _BLOCK):
-                pickle.dump([tuple(line) for line in run[start : start + _BLOCK]], file)
+                pickle.dump(run[start : start + _BLOCK], file)
         self._runs.append(path)
 
     def __iter__(self) -> Iterator[Line]:
@@ -64,14 +64,6 @@ class SortedLines:
 
 
 def _read_run(path: Path) -> Iterator[Line]:
-    with path.open("rb") as file:
-        while block := _load_block(file):
-            yield from (Line(*line) for line in block)
-
-
-def _load_block(file: IO[bytes]) -> list[tuple[int, int, bytes, bool, Fault | None]]:
-    try:
-        block: list[tuple[int, int, bytes, bool, Fault | None]] = pickle.load(file)  # noqa: S301  # this process wrote it
-    except EOFError:
-        return []
-    return block
+    with path.open("rb") as file, suppress(EOFError):
+        while True:
+            yield from pickle.load(file)  # noqa: S301  # this process wrote it

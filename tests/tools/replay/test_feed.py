@@ -10,8 +10,7 @@ import pytest
 from monitor.errors import ReplayError
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.replay.feed import BAD_LINE_BYTES, BATCH_VISITS, Feed
-from monitor.tools.replay.lines import Line
-from monitor.tools.replay.refusals import BAD_REPORT_TIME
+from monitor.tools.replay.lines import BAD_REPORT_TIME, Line
 from tests.kit.topics import create_topic, read_topic
 from tests.shared_kafka import SharedKafka
 
