@@ -21,7 +21,7 @@ from monitor.tools.audit.forms import read_file
 from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.visits import read_visits
-from tests.tools.audit.records import LENGTHS, NIGHT, build_faultless_run, busiest, lengths, walk
+from tests.tools.audit.records import LENGTHS, NIGHT, as_of, build_faultless_run, busiest, lengths, walk
 
 LINES = (
     "person_id,location_id,arrived_at,left_at,reported_at",
@@ -167,6 +167,13 @@ class Tiny:
         if bounds is not None:
             self.set(f"{NIGHT}/{tick}", at_least_epsilon="3/4", counts_at_least=bounds)
         return self
+
+    def split(self, tick: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the records up to a tick, and the later ones, by the time in their headers."""
+        parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = [], []
+        for line in self.records:
+            parts[line["headers"]["ce_time"] > as_of(tick)].append(line)
+        return parts
 
     def write(self) -> tuple[Path, Path, Path]:
         """Write the visits, the configuration and the alerts to files."""

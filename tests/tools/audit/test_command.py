@@ -48,14 +48,6 @@ def run(tiny: Tiny, *more: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_faultless_run_exits_0(tiny: Tiny) -> None:
-    """The command prints that nothing is wrong, and what the answers cost."""
-    code, text = run(tiny)
-    assert code == 0
-    assert "Nothing wrong was found." in text
-    assert "ε = 3/2 of 2" in text
-
-
 @pytest.mark.promise(37)
 def test_violation_exits_1(tiny: Tiny) -> None:
     """A missing tick exits with 1, and the command names it; with `--live` it is shown, but breaks no promise."""
@@ -66,14 +58,6 @@ def test_violation_exits_1(tiny: Tiny) -> None:
     code, text = run(tiny, "--live")
     assert code == 0
     assert "Missing in output partition 0: tick 5. Nobody decided them." in text
-
-
-def test_unreadable_file_exits_2(tiny: Tiny) -> None:
-    """The message names the columns that the header lacks."""
-    tiny.lines = ["nothing"]
-    code, text = run(tiny)
-    assert code == 2
-    assert "the header lacks arrived_at, location_id, person_id" in text
 
 
 def test_early_end_is_reported(tiny: Tiny) -> None:

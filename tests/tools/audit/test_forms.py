@@ -314,10 +314,7 @@ def test_foreign_text_is_not_quoted(tiny: Tiny, change: Change) -> None:
 def test_tick_of_a_malformed_answer(tiny: Tiny, change: Change) -> None:
     """A tick is not proven if one of its answers cannot be compared with the input. The result begins after it."""
     change(tiny)
-    earlier, later = (
-        [line for line in tiny.records if (line["headers"]["ce_time"] > as_of(3)) is is_later]
-        for is_later in (False, True)
-    )
+    earlier, later = tiny.split(3)
     first = [owner(charges()), *earlier]
     halfway = tiny.follow(first)
     assert halfway.proven_stretch is None

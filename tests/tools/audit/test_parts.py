@@ -57,9 +57,7 @@ def test_interrupted_tick_may_lack_totals(totals: Tiny, repeats: bool) -> None:
     A takeover shows in an owner record that differs, or in the tick before, which is repeated after the owner record.
     """
     totals.remove(f"busiest/{TIME}/4")
-    earlier, later = (
-        [line for line in totals.records if (line["value"]["tick"] > 4) is is_later] for is_later in (False, True)
-    )
+    earlier, later = totals.split(4)
     repeated = [line for line in earlier if line["value"]["tick"] == 3] * repeats
     taken_over = owner() if repeats else owner(fingerprint="1" * 16)
     assert find(totals, [owner(), *earlier, taken_over, *repeated, *later]) == []
@@ -68,9 +66,7 @@ def test_interrupted_tick_may_lack_totals(totals: Tiny, repeats: bool) -> None:
 def test_owner_record_excuses_no_partial_tick(tiny: Tiny) -> None:
     """A tick before the owner record that an owner repeats from time to time must be complete."""
     tiny.remove("walk/park/3")
-    earlier, later = (
-        [line for line in tiny.records if (line["value"]["tick"] > 3) is is_later] for is_later in (False, True)
-    )
+    earlier, later = tiny.split(3)
     repeated = owner(input_partitions=2)
     assert find(tiny, [owner(), *earlier, repeated, *later]) == ["partition 0, tick 3: walk has 0 of 1 records"]
 

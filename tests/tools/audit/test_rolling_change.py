@@ -46,9 +46,8 @@ class Change:
     @property
     def parts(self) -> list[list[dict[str, Any]]]:
         """The records before and after the change, each part with its owner record first."""
-        before = [line for line in self.tiny.records if line["value"]["tick"] < CHANGED_AT]
-        after = [line for line in self.tiny.records if line["value"]["tick"] >= CHANGED_AT] + self.fresh
-        after.sort(key=lambda line: line["value"]["tick"])
+        before, after = self.tiny.split(CHANGED_AT - 1)
+        after = sorted(after + self.fresh, key=lambda line: line["value"]["tick"])
         return [[owner(charges(), fingerprint="a" * 16), *before], [self.owner, *after]]
 
     def write(self) -> tuple[Path, Path]:

@@ -9,8 +9,7 @@ from tests.tools.audit.records import as_of, charges, owner
 
 def test_half_a_tick_is_not_proven(tiny: Tiny) -> None:
     """While only a part of a tick has been appended, the result ends before it."""
-    earlier = [owner(charges()), *(line for line in tiny.records if line["value"]["tick"] < 3)]
-    first, second = (line for line in tiny.records if line["value"]["tick"] == 3)
+    earlier, (first, second, *_later) = [owner(charges()), *tiny.split(2)[0]], tiny.split(2)[1]
     for parts, tick in (([earlier], 2), ([earlier, [first]], 2), ([earlier, [first], [second]], 3)):
         engine = tiny.follow(*parts)
         assert engine.findings.totals == {}
