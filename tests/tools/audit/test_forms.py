@@ -66,6 +66,7 @@ def strange(ce_id: str, name: str) -> Change:
     return change
 
 
+WITH_ATTIC = {place: {"tick": 3, "noisy_count": 2} for place in ("shop", "attic")}
 NOT_DUE = "the time is not designated, or this is not the last tick about it"
 FOUND: dict[str, tuple[str, Change, list[str]]] = {
     "other bytes": ("bytes", repeat_with_header, ["line 2: its ce_id was published before with other bytes"]),
@@ -155,6 +156,11 @@ FOUND: dict[str, tuple[str, Change, list[str]]] = {
         "form",
         lambda run: run.bound(None),
         [f"{NIGHT}, tick 4: the final snapshot has no lower bounds"],
+    ),
+    "a noisy count of a place that is not there": (
+        "form",
+        lambda run: [run.set(f"{NIGHT}/{tick}", noisy_counts=WITH_ATTIC) for tick in (3, 4)],
+        [f"{NIGHT}, tick 3, (not in the registry): the location is not in this shard"],
     ),
     "a bound of a place that is not there": (
         "form",
