@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from monitor.contracts.instants import MILLISECOND
@@ -36,43 +36,6 @@ class Polled(NamedTuple):
     problem: str = ""
 
 
-Deliver = Callable[[str, Polled], None]
-"""Takes Kafka's id of the topic, and the records of a poll with the position after them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The output topic, and how far back to read it: `history` before its latest record. Both are in microseconds.
-
-    `verifier`: the public key with which the records are verified, if they are.
-    """
-
-    connections: KafkaConnections
-    topic: str
-    slot: int
-    history: int
-    verifier: Verifier | None = None
-
-    def verify(self, topic_id: str) -> Verification | None:
-        """Return the verification of all records of a topic, which outlives connections; None if none is verified."""
-        return None if self.verifier is None else Verification(self.verifier, topic_id)
-
-    def open(self, topic_id: str = "", position: Mapping[int, int] | None = None) -> Subscriber:
-        """Connect, and continue at a position if the topic still has this id. Else begin `history` back.
-
-        Raises:
-            TopicError: the topic does not exist.
-            UnreachableError: Kafka does not answer.
-        """
-        subscriber = Subscriber(self.connections, self.topic, self.slot // MILLISECOND, self.history // MILLISECOND)
-        try:
-            subscriber.continue_at((position or {}) if subscriber.topic_id == topic_id else {})
-        except BaseException:
-            subscriber.close()
-            raise
-        return subscriber
-
-
 def verify(records: Sequence[Published], position: Mapping[int, int], verification: Verification | None) -> Polled:
     """Return the records of a poll that subscribers may receive, given the position after the poll.
 
@@ -86,46 +49,79 @@ def verify(records: Sequence[Published], position: Mapping[int, int], verificati
     return Polled(entries, {**position, **verification.waiting}, foreign, verification.problem)
 
 
-def follow(
-    source: Source,
-    deliver: Deliver,
-    subscriber: Subscriber,
-    position: Mapping[int, int],
-    verification: Verification | None,
-    stop: threading.Event,
-) -> None:
-    """Deliver records until `stop` is set. If Kafka fails, connect again and continue after the last delivery.
+class TopicReader:
+    """Reads the output topic from `history` before its latest record on. Both durations are in microseconds.
 
-    Records are delivered only after Kafka has confirmed the id of the topic: kafka-python fetches by name, so a poll
-    may also return records of a new topic from the middle. Every few seconds the connection is checked, because a poll
-    does not fail if Kafka does not answer. A delivery follows, perhaps empty: it shows that Kafka answers.
+    `topic_id` is Kafka's id of the topic. `verifier`: the public key with which the records are verified, if they are.
     """
-    current: Subscriber | None = subscriber
-    topic_id, at, asked = subscriber.topic_id, dict(position), time.monotonic()
-    while not stop.is_set():
-        try:
-            current = current or source.open(topic_id, at)
-            if current.topic_id != topic_id:
-                topic_id, at = current.topic_id, {}  # the offsets were those of the earlier topic
-                verification = source.verify(topic_id)
-            records, after = current.poll(), current.positions
-            is_due = time.monotonic() - asked >= ASK_SECONDS
-            if is_due or records:
-                current.require_same_topic()
-            if is_due:
-                current.is_at_end()
-                asked = time.monotonic()
-            if is_due or after != at:
-                at = after
-                deliver(topic_id, verify(records, after, verification))
-        except (UnreachableError, TopicError) as error:
-            log.warning("%s", error)
-            _close(current)
-            current = None
-            stop.wait(RETRY_SECONDS)
-    _close(current)
 
+    def __init__(
+        self, connections: KafkaConnections, topic: str, slot: int, history: int, verifier: Verifier | None
+    ) -> None:
+        self._open = partial(Subscriber, connections, topic, slot // MILLISECOND, history // MILLISECOND)
+        self._verifier = verifier
+        self._verification: Verification | None = None
+        self._subscriber: Subscriber | None = None
+        self._at: Mapping[int, int] = {}
+        self.topic_id = ""
 
-def _close(subscriber: Subscriber | None) -> None:
-    if subscriber is not None:
-        subscriber.close()
+    def read_to_end(self) -> Iterator[Polled]:
+        """Connect, and yield the records up to the present end.
+
+        Raises:
+            TopicError: the topic does not exist.
+            UnreachableError: Kafka does not answer.
+        """
+        subscriber = self._connect()
+        while True:
+            records, after = subscriber.poll(), subscriber.positions
+            subscriber.require_same_topic()
+            yield self._take(records, after)
+            if subscriber.is_at_end():
+                return
+
+    def follow(self, deliver: Callable[[str, Polled], None], stop: threading.Event) -> None:
+        """Deliver records, with the id of their topic, until `stop` is set.
+
+        If Kafka fails, connect again and continue after the last delivery. Records are delivered only after Kafka has
+        confirmed the id of the topic: kafka-python fetches by name, so a poll may also return records of a new topic
+        from the middle. Every few seconds the connection is checked, because a poll does not fail if Kafka does not
+        answer. A delivery follows, perhaps empty: it shows that Kafka answers.
+        """
+        asked = time.monotonic()
+        while not stop.is_set():
+            try:
+                subscriber = self._subscriber or self._connect()
+                records, after = subscriber.poll(), subscriber.positions
+                is_due = time.monotonic() - asked >= ASK_SECONDS
+                if is_due or records:
+                    subscriber.require_same_topic()
+                if is_due:
+                    subscriber.is_at_end()
+                    asked = time.monotonic()
+                if is_due or after != self._at:
+                    deliver(self.topic_id, self._take(records, after))
+            except (UnreachableError, TopicError) as error:
+                log.warning("%s", error)
+                self.close()
+                stop.wait(RETRY_SECONDS)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._subscriber is not None:
+            self._subscriber.close()
+        self._subscriber = None
+
+    def _connect(self) -> Subscriber:
+        """Connect, and continue if the topic still has its id. A new one is read from `history` back on."""
+        subscriber = self._subscriber = self._open()
+        if subscriber.topic_id != self.topic_id:
+            self.topic_id, self._at = subscriber.topic_id, {}  # the offsets were those of the earlier topic
+            self._verification = None if self._verifier is None else Verification(self._verifier, self.topic_id)
+        subscriber.continue_at(self._at)
+        return subscriber
+
+    def _take(self, records: Sequence[Published], after: Mapping[int, int]) -> Polled:
+        self._at = after
+        return verify(records, after, self._verification)

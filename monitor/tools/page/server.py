@@ -26,9 +26,7 @@ from monitor.contracts.signed_notes import read_public_key
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.health import Endpoint
-from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
-from monitor.tools.client.verification import Verification
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
 from monitor.tools.page.bodies import Body, make_body
@@ -38,7 +36,7 @@ from monitor.tools.page.html import Html, describe_promise
 from monitor.tools.page.languages import build_texts
 from monitor.tools.page.metrics import PageMetrics
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
-from monitor.tools.page.reader import Polled, Source, follow, verify
+from monitor.tools.page.reader import Polled, TopicReader
 from monitor.tools.page.static_files import read_static
 
 log = logging.getLogger(__name__)
@@ -82,7 +80,8 @@ class Page:
         history = settings.history + valid  # so that the oldest past that is shown has all answers that were valid then
         key = config.signing.public_key
         verifier = None if key is None else read_public_key(key)
-        self._source = Source(parts.kafka, config.kafka.topics.alerts, parts.parameters.grid.length, history, verifier)
+        topic, slot = config.kafka.topics.alerts, parts.parameters.grid.length
+        self._source = TopicReader(parts.kafka, topic, slot, history, verifier)
         board = Board(history, settings.history_megabytes * 1_000_000, valid)
         view = SubscriberView(parts.parameters.registry, valid)
         shared = {
@@ -121,14 +120,13 @@ class Page:
 
     def __enter__(self) -> Self:
         """Read the topic to its end, then accept connections."""
-        subscriber = self._source.open()
         try:
-            verification = self._source.verify(subscriber.topic_id)
-            position = self._catch_up(subscriber, verification)
+            for polled in self._source.read_to_end():
+                self._add(self._source.topic_id, polled)
             self._endpoint = self._open_metrics()
             listening = _listen(self._settings.host, self._settings.port)
         except BaseException:
-            subscriber.close()
+            self._source.close()
             self._close_metrics()
             raise
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
@@ -139,9 +137,7 @@ class Page:
         self._server.start()
         ready.wait()
         self._reader = threading.Thread(
-            target=follow,
-            args=(self._source, self._deliver, subscriber, position, verification, self._stop),
-            name="reader of the output topic",
+            target=self._source.follow, args=(self._deliver, self._stop), name="reader of the output topic"
         )
         self._reader.start()
         self._threads += [self._server, self._reader]
@@ -192,14 +188,6 @@ class Page:
     def _close_metrics(self) -> None:
         if self._endpoint is not None:
             self._endpoint.close()
-
-    def _catch_up(self, subscriber: Subscriber, verification: Verification | None) -> dict[int, int]:
-        while True:
-            records, after = subscriber.poll(), subscriber.positions
-            subscriber.require_same_topic()
-            self._add(subscriber.topic_id, verify(records, after, verification))
-            if subscriber.is_at_end():
-                return after
 
     def _add(self, topic_id: str, polled: Polled) -> None:
         if polled.problem != self._feed.view.problem:  # it also ends: a new topic has a new verification

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -18,10 +18,8 @@ CHROMIUM = Path("/usr/bin/chromium")
 BEAT_SECONDS = 0.2
 
 
-class OpenPage(Protocol):
-    """The type of the fixture `open_page`. Keyword arguments are settings of the page."""
-
-    def __call__(self, town: Town, **settings: Any) -> Page: ...
+OpenPage = Callable[..., Page]
+"""The type of the fixture `open_page`: its arguments are a town and, by name, settings of the page."""
 
 
 @pytest.fixture
@@ -33,7 +31,7 @@ def town(kafka: SharedKafka, tmp_path: Path) -> Iterator[Town]:
 
 
 @pytest.fixture
-def open_page() -> Iterator[Callable[..., Page]]:
+def open_page() -> Iterator[OpenPage]:
     """A function that serves the page of a town until the end of the test."""
     with ExitStack() as stack:
         yield lambda town, **settings: stack.enter_context(serve(town, **settings))
