@@ -18,7 +18,8 @@ from tests.shared_kafka import SharedKafka
 
 CONFIG = Path(__file__).parents[3] / "config" / "demo.yaml"
 
-Published = Iterable[tuple[OutputRecord, int]]
+Publish = Callable[[Iterable[OutputRecord]], None]
+"""The type of the fixture `publish`."""
 
 
 @pytest.fixture
@@ -49,17 +50,15 @@ def configured(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
-    """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
+def publish(settings: Settings) -> Iterator[Publish]:
+    """A function that appends records to the topic, which the fixture creates."""
     name = settings.config.kafka.topics.alerts
     create_topic(settings.kafka, name)
     producer = settings.kafka.create_producer()
 
-    def append(records: Published) -> None:
-        for record, at in records:
-            producer.send(
-                name, key=record.key, value=record.value, headers=list(record.headers), timestamp_ms=at // 1_000
-            )
+    def append(records: Iterable[OutputRecord]) -> None:
+        for key, value, headers, timestamp in records:
+            producer.send(name, key=key, value=value, headers=list(headers), timestamp_ms=timestamp)
         producer.flush(timeout=10)
 
     yield append

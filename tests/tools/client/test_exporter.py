@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
-from monitor.contracts.output_records import OutputRecord
 from monitor.service.wiring import Settings
 from monitor.tools.client.exporter import (
     CODES,
@@ -25,9 +23,8 @@ from monitor.tools.client.exporter import (
 )
 from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
+from tests.tools.client.conftest import Publish
 from tests.tools.client.records import REGISTRY, SLOTS, over_time
-
-Publish = Callable[[list[tuple[OutputRecord, int]]], None]
 
 
 def series(metrics: PublicMetrics) -> dict[tuple[str, ...], float]:
@@ -43,7 +40,7 @@ def series(metrics: PublicMetrics) -> dict[tuple[str, ...], float]:
 def test_states_follow_the_topic(settings: Settings, publish: Publish, eventually: Eventually) -> None:
     """Each place has the state of its latest answer, and becomes unknown when the answer expires."""
     first, second = REGISTRY.ids[:2]
-    publish([(over_time(first, 7, 0), SLOTS.as_of(7)), (over_time(second, 7, 12), SLOTS.as_of(7))])
+    publish([over_time(first, 7, 0), over_time(second, 7, 12)])
     clock, stop, metrics = SteppedClock(SLOTS.as_of(7)), threading.Event(), PublicMetrics(REGISTRY.ids, HOUR, 50)
     with open_places(settings.kafka, settings.config.kafka.topics.alerts, REGISTRY, HOUR, clock) as places:
         exporting = threading.Thread(target=export, args=(places, metrics, stop))
@@ -55,7 +52,7 @@ def test_states_follow_the_topic(settings: Settings, publish: Publish, eventuall
             assert (values["state", first], values["state", second]) == (CODES["safe"], CODES["noisy_count"])
             counts = {state: values["places", state] for state in STATES}
             assert counts == {"safe": 1, "noisy_count": 1, "paused": 0, "unknown": len(REGISTRY.ids) - 2}
-            publish([(over_time(first, 8, None), SLOTS.as_of(8))])
+            publish([over_time(first, 8, None)])
             clock.move_to(SLOTS.as_of(8))
             eventually(lambda: series(metrics)["state", first] == CODES["unknown"])
             assert series(metrics)["state", second] == CODES["noisy_count"]

@@ -30,12 +30,13 @@ from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER
 from tests.kit.topics import recreate_topic
-from tests.tools.client.conftest import Published
+from tests.tools.client.conftest import Publish
 from tests.tools.client.records import REGISTRY, SLOTS, over_time, snapshot
 
 DOCS = Path(__file__).parents[3] / "docs"
 
-Publish = Callable[[Published], None]
+OpenPlaces = Callable[..., Places]
+"""The type of the fixture `open_at`. The arguments `resume` and `verifier` are optional."""
 
 
 @pytest.fixture
@@ -45,17 +46,7 @@ def clock() -> SteppedClock:
 
 
 @pytest.fixture
-def publish_ticks(publish: Publish) -> Callable[..., None]:
-    """`publish_ticks({tick: [record, …]})` appends records with the timestamps of their ticks."""
-
-    def append(ticks: dict[int, list[OutputRecord]]) -> None:
-        publish((record, SLOTS.as_of(tick)) for tick, records in ticks.items() for record in records)
-
-    return append
-
-
-@pytest.fixture
-def open_at(settings: Settings, clock: SteppedClock) -> Iterator[Callable[..., Places]]:
+def open_at(settings: Settings, clock: SteppedClock) -> Iterator[OpenPlaces]:
     """A function that opens places on the topic, at the clock's time. They are closed at the end."""
     opened: list[Places] = []
 
@@ -101,21 +92,18 @@ def test_documented_lines_work(configured: Path, publish: Publish) -> None:
     assert len([line for line in loop.splitlines() if line]) <= 5
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     grid = SlotGrid(int(now.timestamp()) * 1_000_000 - 8 * HOUR, HOUR)
-    record = over_time("station-central", 7, 0, grid=grid)
-    publish([(record, grid.as_of(7))])
+    publish([over_time("station-central", 7, 0, grid=grid)])
     assert run_block(loop, configured) == [("station-central", "safe", 9, now + timedelta(hours=2))]
     assert run_block(question, configured) == [("open",)]
 
 
-def test_updates_are_changes(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
-) -> None:
+def test_updates_are_changes(publish: Publish, open_at: OpenPlaces, clock: SteppedClock) -> None:
     """First come all places that are known, then those that change, also because their answers expire."""
-    publish_ticks({tick: [over_time("market", tick, 0), over_time("clinic", tick, 0)] for tick in (6, 7, 8)})
+    publish(over_time(place, tick, 0) for tick in (6, 7, 8) for place in ("market", "clinic"))
     places = open_at()
     updates = iter(places)
     assert {place: known.state for place, known in islice(updates, 2)} == {"market": "safe", "clinic": "safe"}
-    publish_ticks({9: [over_time("clinic", 9, 0), over_time("market", 9, 12)]})
+    publish([over_time("clinic", 9, 0), over_time("market", 9, 12)])
     clock.move_to(SLOTS.as_of(9) + MINUTE)
     place, known = next(updates)
     assert (place, known.state, known.count_at_most) == ("market", "noisy_count", 12)
@@ -124,7 +112,7 @@ def test_updates_are_changes(
     assert known.state == "unknown"
 
 
-def open_signed_log(open_at: Callable[..., Places]) -> tuple[str, Callable[..., list[OutputRecord]]]:
+def open_signed_log(open_at: OpenPlaces) -> tuple[str, Callable[..., list[OutputRecord]]]:
     """Return the topic's id, and a function that returns the answers and the checkpoint of a tick, given two counts."""
     with open_at() as unsigned:
         topic_id = json.loads(base64.urlsafe_b64decode(unsigned.token + "=="))["topic_id"]
@@ -137,25 +125,23 @@ def open_signed_log(open_at: Callable[..., Places]) -> tuple[str, Callable[..., 
     return topic_id, sign
 
 
-def test_altered_answer_turns_all_unknown(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
-) -> None:
+def test_altered_answer_turns_all_unknown(publish: Publish, open_at: OpenPlaces, clock: SteppedClock) -> None:
     """
     With the public key, only signed answers are believed, and after an altered one every place is unknown.
 
         tick    5 c   6 c   7 c   8 c     9 c
                 |     shown               one answer altered
     """
-    publish_ticks({})
+    publish([])
     topic_id, sign = open_signed_log(open_at)
-    publish_ticks({tick: sign(tick) for tick in (5, 6, 7, 8)})
+    publish(record for tick in (5, 6, 7, 8) for record in sign(tick))
     places = open_at(verifier=SIGNER.verifier)
     assert states(places, 2) == {"market": "safe", "clinic": "safe"}
     assert places.at(to_datetime(SLOTS.as_of(7))).get("market").state == "safe"
     origin, *_tree, tick = places.checkpoints[0].splitlines()[:4]
     assert (origin, tick.split()[:2]) == (f"example.org/town/{topic_id}/0/5", ["tick", "8"])
     _market, clinic, checkpoint = sign(9)
-    publish_ticks({9: [over_time("market", 9, 12), clinic, checkpoint]})
+    publish([over_time("market", 9, 12), clinic, checkpoint])
     clock.move_to(SLOTS.as_of(9) + MINUTE)
     assert set(states(places, len(REGISTRY.ids)).values()) == {"unknown"}
     assert {places.get(place).reason for place in REGISTRY.ids} == {"not_verified"}
@@ -163,30 +149,26 @@ def test_altered_answer_turns_all_unknown(
 
 
 @pytest.mark.promise(45)
-def test_token_within_a_signed_tick(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
-) -> None:
+def test_token_within_a_signed_tick(publish: Publish, open_at: OpenPlaces, clock: SteppedClock) -> None:
     """An answer that waited for its checkpoint when a token was taken is a change for whoever resumes."""
-    publish_ticks({})
+    publish([])
     _topic_id, sign = open_signed_log(open_at)
-    publish_ticks({tick: sign(tick) for tick in (6, 7, 8)})
+    publish(record for tick in (6, 7, 8) for record in sign(tick))
     market, *rest = sign(9, market=12)
-    publish_ticks({9: [market]})
+    publish([market])
     clock.move_to(SLOTS.as_of(9) + MINUTE)
     with open_at(verifier=SIGNER.verifier) as places:
         assert states(places, 2) == {"market": "safe", "clinic": "safe"}
         token = places.token
-    publish_ticks({9: rest})
+    publish(rest)
     with open_at(resume=token, verifier=SIGNER.verifier) as resumed:
         assert [(place, known.state) for place, known in resumed.updates()] == [("market", "noisy_count")]
 
 
-def test_clock_that_catches_up(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
-) -> None:
+def test_clock_that_catches_up(publish: Publish, open_at: OpenPlaces, clock: SteppedClock) -> None:
     """An answer ahead of the clock becomes known a slot before its as_of without a record, also behind a pause."""
-    publish_ticks({7: [over_time("school", 7, 12, (6, 12))]})
-    publish_ticks({10: [over_time("market", 10, 0), snapshot(find_shard("school", 2), 10, {"school": (10, 9)})]})
+    publish([over_time("school", 7, 12, (6, 12))])
+    publish([over_time("market", 10, 0), snapshot(find_shard("school", 2), 10, {"school": (10, 9)})])
     clock.move_to(SLOTS.as_of(9) - 1)
     places = open_at()
     reasons = {place: known.reason for place, known in places.updates()}
@@ -197,11 +179,9 @@ def test_clock_that_catches_up(
     assert states | {"market": "safe", "school": "noisy_count"} == states
 
 
-def test_known_expires_by_itself(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
-) -> None:
+def test_known_expires_by_itself(publish: Publish, open_at: OpenPlaces, clock: SteppedClock) -> None:
     """What is known becomes unknown after valid_until, without a call, also after `close`."""
-    publish_ticks({8: [over_time("market", 8, 0)]})
+    publish([over_time("market", 8, 0)])
     places = open_at()
     known = places.get("market")
     places.close()
@@ -214,9 +194,9 @@ def test_known_expires_by_itself(
         known.state = "safe"  # type: ignore[misc]  # it is frozen
 
 
-def test_async_loop_and_callback(publish_ticks: Callable[..., None], open_at: Callable[..., Places]) -> None:
+def test_async_loop_and_callback(publish: Publish, open_at: OpenPlaces) -> None:
     """`async for` and `listen` give the same as the loop, and end with `close`."""
-    publish_ticks({8: [over_time("market", 8, 0), over_time("park", 8, None)]})
+    publish([over_time("market", 8, 0), over_time("park", 8, None)])
     expected = {"market": "safe", "park": "unknown"}
 
     async def collect(places: Places) -> dict[str, str]:
@@ -240,10 +220,11 @@ def test_async_loop_and_callback(publish_ticks: Callable[..., None], open_at: Ca
     assert {place: known.state for place, known in heard.items()} == expected
 
 
-def test_earlier_knowledge_is_read(publish_ticks: Callable[..., None], open_at: Callable[..., Places]) -> None:
+def test_earlier_knowledge_is_read(publish: Publish, open_at: OpenPlaces) -> None:
     """`at` returns what was known at a time, and the position in the topic stays."""
-    publish_ticks({5: [over_time("market", 5, 0)], 6: [over_time("market", 6, 12), snapshot(0, 6)]})
-    publish_ticks({8: [over_time("market", 8, 12, (6, 12))]})
+    publish(
+        [over_time("market", 5, 0), over_time("market", 6, 12), snapshot(0, 6), over_time("market", 8, 12, (6, 12))]
+    )
     places = open_at()
     token = places.token
     then = places.at(to_datetime(SLOTS.as_of(5) + 30 * MINUTE))
@@ -256,14 +237,14 @@ def test_earlier_knowledge_is_read(publish_ticks: Callable[..., None], open_at: 
         places.at(datetime(2026, 1, 5))  # noqa: DTZ001  # without an offset
 
 
-def test_token_resumes(publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock) -> None:
+def test_token_resumes(publish: Publish, open_at: OpenPlaces, clock: SteppedClock) -> None:
     """With a token, the first updates are the changes since the token was taken."""
-    publish_ticks({8: [over_time("market", 8, 0), over_time("clinic", 8, 0), over_time("park", 8, 0)]})
+    publish([over_time("market", 8, 0), over_time("clinic", 8, 0), over_time("park", 8, 0)])
     with open_at() as places:
         assert len(states(places, 3)) == 3
         token = places.token
-    publish_ticks({9: [over_time("market", 9, 12), over_time("clinic", 9, 0)]})
-    publish_ticks({10: [over_time("market", 10, 12, (9, 12)), over_time("clinic", 10, 0)]})
+    publish([over_time("market", 9, 12), over_time("clinic", 9, 0)])
+    publish([over_time("market", 10, 12, (9, 12)), over_time("clinic", 10, 0)])
     clock.move_to(SLOTS.as_of(10) + MINUTE)
     with open_at(resume=token) as resumed:
         assert states(resumed, 2) == {"market": "paused", "park": "unknown"}
@@ -273,15 +254,13 @@ def test_token_resumes(publish_ticks: Callable[..., None], open_at: Callable[...
 
 
 @pytest.mark.parametrize("token", ["", "x", "e30", "eyJ0b3BpYyI6Im8iLCJvZmZzZXRzIjp7fSwidGFrZW4iOjB9"])
-def test_other_tokens_are_refused(token: str, publish: Publish, open_at: Callable[..., Places]) -> None:
+def test_other_tokens_are_refused(token: str, publish: Publish, open_at: OpenPlaces) -> None:
     """A text that is no token, and the token of another topic, are refused."""
     with pytest.raises(TokenError, match="Start without a token"):
         open_at(resume=token)
 
 
-def test_topic_without_id_is_refused(
-    publish: Publish, open_at: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_topic_without_id_is_refused(publish: Publish, open_at: OpenPlaces, monkeypatch: pytest.MonkeyPatch) -> None:
     """If Kafka does not know the topic yet, or no longer, nothing is read: a token would contain no id."""
     publish([])
     describe = KafkaAdminClient.describe_topics
@@ -295,10 +274,10 @@ def test_topic_without_id_is_refused(
 
 
 def test_token_of_replaced_topic_is_refused(
-    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places], eventually: Eventually
+    settings: Settings, publish: Publish, open_at: OpenPlaces, eventually: Eventually
 ) -> None:
     """The offsets of a token are not used in a topic that was deleted and created again with the same name."""
-    publish_ticks({8: [over_time("market", 8, 0)]})
+    publish([over_time("market", 8, 0)])
     token = open_at().token
     topic = settings.config.kafka.topics.alerts
     recreate_topic(settings.kafka, topic)
@@ -306,23 +285,18 @@ def test_token_of_replaced_topic_is_refused(
         open_at(resume=token)
 
 
-def test_aborted_records_are_invisible(
-    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places]
-) -> None:
+def test_aborted_records_are_invisible(settings: Settings, publish: Publish, open_at: OpenPlaces) -> None:
     """Records of an aborted transaction are not read, those after it are, and no consumer group appears."""
     topic = settings.config.kafka.topics.alerts
-    publish_ticks({8: [over_time("market", 8, 0)]})
+    publish([over_time("market", 8, 0)])
     with closing(settings.kafka.create_producer(transactional_id=f"{topic}-writer")) as producer:
         producer.init_transactions()
-        for record, end in (
+        for (key, value, headers, timestamp), end in (
             (over_time("clinic", 8, 0), producer.abort_transaction),
             (over_time("park", 8, 0), producer.commit_transaction),
         ):
             producer.begin_transaction()
-            stamp = SLOTS.as_of(8) // 1_000
-            sent = producer.send(
-                topic, key=record.key, value=record.value, headers=list(record.headers), timestamp_ms=stamp
-            )
+            sent = producer.send(topic, key=key, value=value, headers=list(headers), timestamp_ms=timestamp)
             sent.get(10)  # an abort drops what was not sent yet
             end()
     with closing(settings.kafka.create_admin()) as admin:
@@ -333,9 +307,9 @@ def test_aborted_records_are_invisible(
         assert {group["group_id"] for group in admin.list_groups()} == groups
 
 
-def test_connect_needs_no_configuration(settings: Settings, publish_ticks: Callable[..., None], tmp_path: Path) -> None:
+def test_connect_needs_no_configuration(settings: Settings, publish: Publish, tmp_path: Path) -> None:
     """`connect` needs only servers, the topic, the length of a slot and the registry. It keeps places for 24 slots."""
-    publish_ticks({8: [over_time("market", 8, 0)]})
+    publish([over_time("market", 8, 0)])
     registry = tmp_path / "locations.csv"
     registry.write_text("location_id\nmarket\n")
     servers, topic = settings.config.kafka.bootstrap_servers, settings.config.kafka.topics.alerts

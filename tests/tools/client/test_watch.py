@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from monitor.tools.client.subscriber import read_topic_id
 from monitor.tools.client.watch import watch
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER
-from tests.tools.client.conftest import Published
+from tests.tools.client.conftest import Publish
 from tests.tools.client.records import SLOTS, over_time
 
 
@@ -37,9 +37,9 @@ def show_once(valid: ValidConfig, tick: int) -> str:
     return file.getvalue()
 
 
-def test_once_shows_the_last_tick(valid: ValidConfig, publish: Callable[[Published], None]) -> None:
+def test_once_shows_the_last_tick(valid: ValidConfig, publish: Publish) -> None:
     """With --once the last complete tick is shown."""
-    publish((over_time(place, tick, 0), SLOTS.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
+    publish(over_time(place, tick, 0) for tick in range(30) for place in ("market", "clinic"))
     assert show_once(valid, 29).splitlines() == [
         "As of Tue 6 Jan 06:00 UTC, tick 29",
         "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
@@ -47,9 +47,8 @@ def test_once_shows_the_last_tick(valid: ValidConfig, publish: Callable[[Publish
     ]
 
 
-def test_answers_before_late_record_are_found(valid: ValidConfig, publish: Callable[[Published], None]) -> None:
+def test_answers_before_late_record_are_found(valid: ValidConfig, publish: Publish) -> None:
     """An owner record long after the last answers does not hide them."""
-    later = SLOTS.as_of(29) + 10 * DAY
     owner = make_owner_record(
         source="town",
         service="town",
@@ -59,9 +58,9 @@ def test_answers_before_late_record_are_found(valid: ValidConfig, publish: Calla
         lost_at=None,
         input_since=None,
         partition=0,
-        at=later,
+        at=SLOTS.as_of(29) + 10 * DAY,
     )
-    publish([*((over_time("market", tick, 0), SLOTS.as_of(tick)) for tick in range(30)), (owner, later)])
+    publish([*(over_time("market", tick, 0) for tick in range(30)), owner])
     assert "As of Tue 6 Jan 06:00 UTC, tick 29" in show_once(valid, 29)
 
 
@@ -86,20 +85,18 @@ def follow(valid: ValidConfig, tick: int) -> Iterator[io.StringIO]:
     assert not thread.is_alive()
 
 
-def test_changes_are_printed_until_stopped(
-    valid: ValidConfig, publish: Callable[[Published], None], eventually: Eventually
-) -> None:
+def test_changes_are_printed_until_stopped(valid: ValidConfig, publish: Publish, eventually: Eventually) -> None:
     """New records are printed as news until the command is stopped."""
-    publish([(over_time("market", 6, 0), SLOTS.as_of(6))])
+    publish([over_time("market", 6, 0)])
     with follow(valid, 6) as file:
         eventually(lambda: "places market: safe" in file.getvalue())
-        publish([(over_time("market", 7, 12), SLOTS.as_of(7))])
+        publish([over_time("market", 7, 12)])
         news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
         eventually(lambda: file.getvalue().endswith(news))
 
 
 def test_problem_of_signatures_is_printed(
-    valid: ValidConfig, publish: Callable[[Published], None], settings: Settings, eventually: Eventually
+    valid: ValidConfig, publish: Publish, settings: Settings, eventually: Eventually
 ) -> None:
     """An answer without a signature that arrives later is printed as a problem."""
     topic = settings.config.kafka.topics.alerts
@@ -107,18 +104,16 @@ def test_problem_of_signatures_is_printed(
     with closing(settings.kafka.create_admin()) as admin:
         log = SignedLog(SIGNER, "town", read_topic_id(admin, topic), 0)
     answers = [over_time("market", 6, 0)]
-    publish((record, SLOTS.as_of(6)) for record in [*answers, log.sign(6, SLOTS.as_of(6), answers)])
+    publish([*answers, log.sign(6, SLOTS.as_of(6), answers)])
     signing = SigningSettings(public_key=str(SIGNER.verifier))
     with follow(replace(valid, config=valid.config.model_copy(update={"signing": signing})), 6) as file:
         eventually(lambda: "places market: safe" in file.getvalue())
-        publish((over_time("market", tick, 0), SLOTS.as_of(tick)) for tick in (7, 8))
+        publish(over_time("market", tick, 0) for tick in (7, 8))
         eventually(lambda: "NOT VERIFIED: output partition 0: the answers of 2026-01-05T08" in file.getvalue())
     assert file.getvalue().count("NOT VERIFIED") == 1
 
 
-def test_redis_is_not_needed(
-    configured: Path, publish: Callable[[Published], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_redis_is_not_needed(configured: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the password and the certificates of Redis the command works: a subscriber only reads the topic."""
     publish([])
     monkeypatch.setenv("LOCATION_MONITOR__REDIS__URL", "rediss://localhost:6380/0")

@@ -13,7 +13,7 @@ from typing import Any
 from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
 from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, MILLISECOND
+from monitor.contracts.instants import HOUR
 from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.over_time import Mark, step
@@ -77,16 +77,10 @@ class Town:
         at = grid.as_of(tick)
         records = [*self.alerts(tick, counts or {}), *self.snapshots(tick, noon or {}, complete=complete)]
         checkpoint = [] if self.signed is None else [self.signed.sign(tick, at, records)]
-        for record in [*records, *checkpoint]:
-            self.send(record, at)
+        for key, value, headers, timestamp in [*records, *checkpoint]:
+            self.producer.send(self.topic, key=key, value=value, headers=list(headers), timestamp_ms=timestamp)
         self.producer.flush(timeout=10)
         self.clock.move_to(at + HOUR // 100)
-
-    def send(self, record: OutputRecord, at: int) -> None:
-        """Append a record with the timestamp of an instant."""
-        headers = list(record.headers)
-        timestamp = at // MILLISECOND
-        self.producer.send(self.topic, key=record.key, value=record.value, headers=headers, timestamp_ms=timestamp)
 
     def alerts(self, tick: int, counts: Mapping[str, int | None]) -> Iterable[OutputRecord]:
         """Return the records of the monitor `places`, without noise."""
