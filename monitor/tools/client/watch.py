@@ -42,7 +42,8 @@ def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int)
     if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
         return
-    count = len(_find_places_with_alarm(subscriber_view, KnownPlaces(subscriber_view, grid.length, lambda: now)))
+    known = KnownPlaces(subscriber_view, grid.length, lambda: now)
+    count = sum(known.get(place).last_alarm is not None for place in known.places())
     alarms = f"; places with an alarm: {count}" if count else ""
     yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}{alarms}"
     late = now - parse_instant(subscriber_view.as_of)
@@ -51,15 +52,6 @@ def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int)
         yield f"Nothing new for {ago}: the service may be down. Answers that are no longer valid are unknown."
     if subscriber_view.unreadable:
         yield f"{subscriber_view.unreadable} invalid records were skipped."
-
-
-def _find_places_with_alarm(view: SubscriberView, known: KnownPlaces) -> set[str]:
-    """Return the ids of the places that have an alarm which still counts."""
-    now = known.now()
-    found = {alert.location_id: known.find_last_alarm(alert) for alert in view.alerts if alert.answers}
-    places = {place for place, alarm in found.items() if alarm is not None and (alarm.valid_until or 0) >= now}
-    shown = (at for at in view.times if not known.is_old(at.sample.as_of, final=at.final))
-    return places.union(*(at.noisy_counts for at in shown))
 
 
 def describe_view(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ import hashlib
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -244,7 +245,8 @@ class BodyResponse(Response):
 
 def respond(request: Request, body: Body, media_type: str, caching: str, **further: str) -> Response:
     """Return a body, compressed if the client accepts that; 304 if the client has it already."""
-    zipped = body.zipped and accepts_gzip(request.headers.get("accept-encoding", ""))
+    accepted = list_accepted(request.headers.get("accept-encoding", ""))
+    zipped = body.zipped and not {"gzip", "x-gzip"}.isdisjoint(accepted)
     tag = f'"{body.tag}-gzip"' if zipped else f'"{body.tag}"'
     headers = {"Cache-Control": caching, "ETag": tag, "Vary": "Accept-Encoding", **further}
     wanted = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
@@ -255,18 +257,16 @@ def respond(request: Request, body: Body, media_type: str, caching: str, **furth
     return BodyResponse(body, media_type, headers, zipped=zipped)
 
 
-def accepts_gzip(accepted: str) -> bool:
-    """Return whether an Accept-Encoding header lists gzip with a weight above 0. An invalid weight counts as 0."""
-    for part in accepted.lower().split(","):
-        coding, _, weight = part.partition(";")
-        name, _, value = weight.strip().partition("=")
-        if coding.strip() in {"gzip", "x-gzip"} and (not weight or (name == "q" and _is_positive(value))):
-            return True
-    return False
+def list_accepted(header: str) -> list[str]:
+    """Return the values of a header such as Accept-Language, in lower case, the preferred ones first.
 
-
-def _is_positive(text: str) -> bool:
-    try:
-        return float(text) > 0
-    except ValueError:
-        return False
+    Those with a weight of 0 are left out. An invalid weight counts as 0.
+    """
+    weighed = []
+    for position, part in enumerate(header[:1_000].lower().split(",")):
+        value, _, parameter = part.partition(";")
+        name, _, weight = parameter.strip().partition("=")
+        with suppress(ValueError):
+            if (number := float(weight) if name == "q" else float(not parameter)) > 0:
+                weighed.append((-number, position, value.strip()))
+    return [value for _weight, _position, value in sorted(weighed)]

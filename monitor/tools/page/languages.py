@@ -14,6 +14,7 @@ from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import format_instant, to_datetime
 from monitor.errors import ConfigError, Problem
 from monitor.tools.client.current_answers import About, Answer
+from monitor.tools.page.bodies import list_accepted
 
 Texts = Mapping[str, str]
 
@@ -90,19 +91,8 @@ def choose_language(wanted: str | None, accepted: str) -> Language:
     for language in LANGUAGES:
         if wanted == language:
             return language
-    return next((language for tag in _sort_by_weight(accepted) for language in LANGUAGES if tag == language), _DEFAULT)
-
-
-def _sort_by_weight(accepted: str) -> list[str]:
-    """Return the primary tags of an Accept-Language header, the preferred ones first."""
-    weighed = []
-    for position, part in enumerate(accepted[:1_000].split(",")):
-        tag, _, weight = part.strip().partition(";q=")
-        try:
-            weighed.append((-float(weight or 1), position, tag.partition("-")[0].lower()))
-        except ValueError:
-            continue
-    return [tag for _weight, _position, tag in sorted(weighed)]
+    tags = (tag.partition("-")[0] for tag in list_accepted(accepted))
+    return next((language for tag in tags for language in LANGUAGES if tag == language), _DEFAULT)
 
 
 _UNITS: Final = (("days", 1_440), ("hours", 60), ("minutes", 1))

@@ -109,29 +109,6 @@ def test_left_connection_costs_nothing() -> None:
     assert len(Connection(2).request(make_body(CONTENT), zipped=False)) == 2
 
 
-def test_one_body_is_built_at_a_time() -> None:
-    """A body is prepared and built only once for all that wait for it, and never beside another one."""
-    bodies, building, most = Bodies(), [0], [0]
-
-    def prepare() -> Any:
-        building[0] += 1
-        most[0] = max(most[0], building[0])
-
-        def write() -> bytes:
-            building[0] -= 1
-            return CONTENT
-
-        return write
-
-    async def run() -> None:
-        asked = [bodies.get(key, "now", prepare) for key in (1, 2, 3, 1, 2, 3)]
-        got = await asyncio.gather(*asked)
-        assert len(set(map(id, got))) == 3
-
-    asyncio.run(run())
-    assert most == [1]
-
-
 def test_stamped_bodies_share_their_beginning() -> None:
     """Requests share what was built for a state, but each has the status of its own moment, plain and compressed."""
     bodies, built = StampedBodies(Bodies(), "states"), []
