@@ -15,7 +15,7 @@ from monitor.config import Location
 from monitor.contracts.instants import SECOND, format_instant, to_instant
 from monitor.contracts.parameters import Parameters, Registry
 from monitor.tools.client.current_answers import Answer
-from monitor.tools.page.current_places import STATES, Place
+from monitor.tools.page.current_places import STATES, Place, Snapshot
 
 CSV_COLUMNS: Final = (
     "location_id",
@@ -74,11 +74,12 @@ def _describe_location(place: Place) -> dict[str, Any]:
     return described
 
 
-def write_locations_json(places: Sequence[Place], as_of: int | None, parameters: Parameters) -> bytes:
+def write_locations_json(parameters: Parameters, present: Snapshot) -> bytes:
     """Return all places as JSON, with the latest as_of."""
+    places = present.places
     return _encode(
         {
-            "as_of": None if as_of is None else format_instant(as_of),
+            "as_of": None if present.as_of is None else format_instant(present.as_of),
             "slot_seconds": parameters.grid.length / SECOND,
             "registry": parameters.registry.digest,
             "counts": count_states(places),
@@ -94,12 +95,12 @@ def count_states(places: Sequence[Place]) -> dict[str, int]:
     return {state: counted[state] for state in STATES}
 
 
-def write_locations_csv(places: Sequence[Place]) -> bytes:
+def write_locations_csv(present: Snapshot) -> bytes:
     """Return all places as CSV (RFC 4180), one line for each place with its leading answer."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(CSV_COLUMNS)
-    for place in places:
+    for place in present.places:
         row = describe_place(place) | {"location_id": place.location.id}
         if (alarm := row.get("last_alarm")) is not None:
             row |= {"last_alarm_as_of": alarm["as_of"], "last_alarm_at_most": alarm.get("count_at_most", "")}
@@ -112,10 +113,10 @@ def _escape_formula(value: object) -> object:
     return _FORMULA.sub(r"\1\2'", value) if isinstance(value, str) else value
 
 
-def write_locations_geojson(places: Sequence[Place]) -> bytes:
+def write_locations_geojson(present: Snapshot) -> bytes:
     """Return all places as GeoJSON (RFC 7946). A place without coordinates has the geometry null."""
     features = []
-    for place in places:
+    for place in present.places:
         properties = describe_place(place)
         latitude, longitude = properties.pop("latitude", None), properties.pop("longitude", None)
         geometry = None if longitude is None else {"type": "Point", "coordinates": [longitude, latitude]}

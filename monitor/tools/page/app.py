@@ -22,7 +22,7 @@ from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.tools.page import answers
 from monitor.tools.page.bodies import Bodies, Body, StampedBodies, respond
-from monitor.tools.page.current_places import Present, Recount
+from monitor.tools.page.current_places import Present, Recount, Snapshot
 from monitor.tools.page.feed import RETRY
 from monitor.tools.page.headers import Headers
 from monitor.tools.page.history import prepare_history
@@ -108,32 +108,22 @@ class Site:
 
     async def locations_json(self, request: Request) -> Response:
         """Return all places as JSON."""
-        _read_query(request)
-        present, parameters = await self.present.read(), self.present.parameters
-        body = await self._bodies.get(
-            "json",
-            present.number,
-            lambda: partial(answers.write_locations_json, present.places, present.as_of, parameters),
-        )
-        return respond(request, body, "application/json", _BRIEF)
+        parameters = self.present.parameters
+        return await self._send_places(request, "application/json", partial(answers.write_locations_json, parameters))
 
     async def locations_csv(self, request: Request) -> Response:
         """Return all places as CSV."""
-        _read_query(request)
-        present = await self.present.read()
-        body = await self._bodies.get(
-            "csv", present.number, lambda: partial(answers.write_locations_csv, present.places)
-        )
-        return respond(request, body, "text/csv; charset=utf-8; header=present", _BRIEF)
+        return await self._send_places(request, "text/csv; charset=utf-8; header=present", answers.write_locations_csv)
 
     async def locations_geojson(self, request: Request) -> Response:
         """Return all places as GeoJSON."""
+        return await self._send_places(request, "application/geo+json", answers.write_locations_geojson)
+
+    async def _send_places(self, request: Request, media_type: str, write: Callable[[Snapshot], bytes]) -> Response:
         _read_query(request)
         present = await self.present.read()
-        body = await self._bodies.get(
-            "geojson", present.number, lambda: partial(answers.write_locations_geojson, present.places)
-        )
-        return respond(request, body, "application/geo+json", _BRIEF)
+        body = await self._bodies.get(("places", media_type), present.number, lambda: partial(write, present))
+        return respond(request, body, media_type, _BRIEF)
 
     async def history(self, request: Request) -> Response:
         """Return what was published about one place."""

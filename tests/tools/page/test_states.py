@@ -20,7 +20,7 @@ from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.answers import write_locations_csv
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
-from monitor.tools.page.current_places import Place, Present
+from monitor.tools.page.current_places import Place, Present, Snapshot
 from monitor.tools.page.entries import Entry, read_entries
 from monitor.tools.page.feed import Feed, Hub
 from monitor.tools.page.states import States, write_states
@@ -120,7 +120,7 @@ def test_cut_connection_leaves_no_subscription(query: bytes) -> None:
 def test_csv_has_no_formula(name: str) -> None:
     """No cell begins with a formula, also not in a spreadsheet that separates cells by semicolons or tabs."""
     place = Place(Location(id="x", name=name), NOTHING, ())
-    row = next(csv.DictReader(io.StringIO(write_locations_csv([place]).decode(), newline="")))
+    row = next(csv.DictReader(io.StringIO(write_locations_csv(Snapshot(places=[place])).decode(), newline="")))
     for separator in (";", "\t", ",", "\n", "\r"):
         cells = [cell.strip().strip('"').strip() for cell in row["name"].split(separator)]
         assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
