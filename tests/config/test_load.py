@@ -30,24 +30,16 @@ def test_values_and_defaults(load: Any, tmp_path: Path) -> None:
     assert (config.kafka.replication_factor, config.kafka.security_protocol) == (None, "PLAINTEXT")
     assert (config.redis.url.get_secret_value(), config.redis.cluster) == ("redis://localhost:6379/0", False)
     assert config.metrics.port == 9108
-
-
-def test_kind_selects_the_model(load: Any) -> None:
-    """The key `kind` selects the model of a monitor."""
-    over_time, at_times = load().monitors
+    over_time, at_times = config.monitors
     assert isinstance(over_time, OverTimeMonitor)
     assert (over_time.window, over_time.answers_per_window, over_time.threshold) == (14 * DAY, 1, 20)
     assert isinstance(at_times, AtTimesMonitor)
     assert (at_times.at, at_times.epsilon, at_times.reporting_horizon) == (("18:00",), Fraction(1, 2), 2 * DAY)
 
 
-def test_locations_share_epsilon_equally(load: Any) -> None:
-    """A list of locations shares ε equally."""
+def test_locations_share_epsilon(load: Any) -> None:
+    """A list of locations shares ε equally, and a mapping from locations to weights by the weights."""
     assert load().monitors[0].compute_shares() == {"shibuya": Fraction(1, 2), "shinjuku": Fraction(1, 2)}
-
-
-def test_locations_share_epsilon_by_weights(load: Any) -> None:
-    """A mapping from locations to weights divides ε by the weights."""
     config = load({"monitors.0.locations": {"shibuya": 3, "shinjuku": 1}})
     assert config.monitors[0].compute_shares() == {"shibuya": Fraction(3, 4), "shinjuku": Fraction(1, 4)}
     assert config.monitors[0].location_ids == ("shibuya", "shinjuku")
@@ -158,18 +150,18 @@ def test_error_message_is_complete(load: Any) -> None:
 
 @pytest.mark.parametrize(
     ("key", "near"),
-    [("service.shard", "shards"), ("clock.slots", "slot"), ("kafka.topics.dead_leters", "dead_letters")],
+    [
+        ("service.shard", "shards"),
+        ("clock.slots", "slot"),
+        ("kafka.topics.dead_leters", "dead_letters"),
+        ("monitor", "monitors"),
+    ],
 )
 def test_unknown_key_is_refused(refusal: Any, key: str, near: str) -> None:
     """An unknown key is refused with the nearest one; its value is not shown."""
     problem = refusal({key: "hunter2"})[key]
     assert (problem.value, problem.remedy) == ("unknown", f"Did you mean {near}?")
     assert "hunter2" not in str(problem)
-
-
-def test_unknown_section_is_refused(refusal: Any) -> None:
-    """An unknown section is refused with the nearest one."""
-    assert refusal({"monitor": []})["monitor"].remedy == "Did you mean monitors?"
 
 
 @pytest.mark.parametrize(
@@ -223,12 +215,8 @@ def test_section_must_be_a_mapping(refusal: Any, value: object) -> None:
 
 @pytest.mark.parametrize("value", [[], {}, None, "stations"])
 def test_monitors_must_not_be_empty(refusal: Any, value: object) -> None:
-    """`monitors` must be a list with at least one entry."""
+    """`monitors` must be a list with at least one entry, and each entry a mapping."""
     assert refusal({"monitors": value})["monitors"].expected == "a list of monitors, at least one"
-
-
-def test_monitor_must_be_a_mapping(refusal: Any) -> None:
-    """A monitor that is not a mapping is refused."""
     assert refusal({"monitors.0": "stations"})["monitors.0"].expected.startswith("a mapping")
 
 

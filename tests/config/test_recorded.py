@@ -114,13 +114,3 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         assert drawn.epsilon == busiest.epsilon
 
     check_round_trip()
-
-
-def test_long_share_is_read_back(load: Any) -> None:
-    """The ledger reads ε of 45 and 47 characters, the shares of 0.3333333333333333 by weights 123457 : 9876541."""
-    config = load(
-        {"monitors.0.epsilon": "0.3333333333333333", "monitors.0.locations": {"place-0": 123457, "place-1": 9876541}}
-    )
-    parameters = derive_parameters(config, PLACES)
-    check_over_time_record(parameters, parameters.over_time[0])
-    assert {len(str(rule.epsilon)) for rule in parameters.over_time[0].rules} == {45, 47}

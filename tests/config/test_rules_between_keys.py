@@ -174,13 +174,8 @@ def test_auditor_password_needs_a_user(refusal: Any) -> None:
     assert list(refusal({}, {"LOCATION_MONITOR__AUDITOR__PASSWORD": "hunter2"})) == ["auditor.username"]
 
 
-@pytest.mark.parametrize(
-    ("key", "values", "repeated"),
-    [
-        ("monitors.0.locations", ["a", "b", "a", "a"], "'a'"),
-        ("monitors.1.at", ["2026-01-05T18:00:00Z", "2026-01-05T19:00:00+01:00"], "2026-01-05T18:00:00Z"),
-    ],
-)
-def test_repeated_value_is_named(refusal: Any, key: str, values: list[str], repeated: str) -> None:
+def test_repeated_value_is_named(refusal: Any) -> None:
     """The message names the value that a list has twice."""
-    assert refusal({key: values})[key].value == repeated
+    at = ["2026-01-05T18:00:00Z", "2026-01-05T19:00:00+01:00"]
+    assert refusal({"monitors.0.locations": ["a", "b", "a", "a"]})["monitors.0.locations"].value == "'a'"
+    assert refusal({"monitors.1.at": at})["monitors.1.at"].value == at[0]
