@@ -6,9 +6,9 @@ public: the watched places, the designated times, and the ε of each.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 EPSILON_PATTERN = r"^[1-9][0-9]*(/[1-9][0-9]*)?$"
@@ -18,8 +18,8 @@ class PlaceCharges(Struct, frozen=True):
     """One `over_time` monitor: k, W (in slots), and the places grouped by their ε_l."""
 
     monitor: str
-    answers: int
-    window: int
+    answers: Annotated[int, Meta(ge=1)]
+    window: Annotated[int, Meta(ge=1)]
     shares: dict[str, tuple[str, ...]]
 
 

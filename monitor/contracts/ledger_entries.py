@@ -199,18 +199,10 @@ def _read_owner(_: str, value: bytes) -> OwnerEntry:
 
 
 def _check_charges(charges: Charges | None) -> None:
-    if charges is None:
-        return
-    for place in charges.places or ():
-        for epsilon in place.shares:
+    if charges is not None:
+        shares = (epsilon for place in charges.places or () for epsilon in place.shares)
+        for epsilon in (*shares, *(time.epsilon for time in charges.times or ())):
             _parse_epsilon(epsilon)
-        if min(place.answers, place.window) < 1:
-            raise LedgerError(
-                f"its answers are {place.answers} and its window is {place.window} for monitor {place.monitor!r}: "
-                "expected at least 1 for both; check which other producers write to kafka.topics.alerts"
-            )
-    for time in charges.times or ():
-        _parse_epsilon(time.epsilon)
 
 
 def _read_start(_: str, value: bytes) -> StartEntry:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +79,9 @@ class OverTime:
 
 
 class _TimedMonitor:
-    """A monitor that has designated times."""
+    """A monitor that has designated times, and its kind in records."""
 
+    kind: ClassVar[Literal["at_times", "hot_spots", "at_least", "dwell"]]
     times: Schedule
     horizon: int
 
@@ -99,6 +101,7 @@ class AtTimes(_TimedMonitor):
     `horizon`: in microseconds. `at_least`: the ε of the lower bounds that the final tick publishes, or None.
     """
 
+    kind = "at_times"
     name: str
     times: Schedule
     epsilon: Fraction
@@ -111,6 +114,7 @@ class AtTimes(_TimedMonitor):
 class HotSpots(_TimedMonitor):
     """A monitor of kind `hot_spots`: names the `top` locations with the most people, at the horizon's final tick."""
 
+    kind = "hot_spots"
     name: str
     times: Schedule
     epsilon: Fraction
@@ -122,6 +126,7 @@ class HotSpots(_TimedMonitor):
 class AtLeast(_TimedMonitor):
     """The lower bounds of a monitor of kind `at_times`: drawn once at the final tick, and charged separately."""
 
+    kind = "at_least"
     name: str
     times: Schedule
     epsilon: Fraction
@@ -132,6 +137,7 @@ class AtLeast(_TimedMonitor):
 class Dwell(_TimedMonitor):
     """A monitor of kind `dwell`: the number and mean length of all visits at a time, at the horizon's final tick."""
 
+    kind = "dwell"
     name: str
     times: Schedule
     rule: DwellRule

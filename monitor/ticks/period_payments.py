@@ -20,7 +20,7 @@ import msgspec
 
 from monitor.contracts.charges_record import Charges, PlaceCharges, TimeCharges
 from monitor.contracts.instants import DAY, format_duration, format_instant
-from monitor.contracts.parameters import AtLeast, AtTimes, Charged, Dwell, HotSpots, OverTime, Parameters, find_shard
+from monitor.contracts.parameters import Charged, OverTime, Parameters, find_shard
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
 from monitor.privacy.most_paid import Bound, PaidAnswer, Place, compute_most_paid
@@ -30,14 +30,6 @@ MAX_CHARGES_BYTES: Final = 64 * 1024
 """The size limit of encoded charges, in bytes. An owner record must fit the lowest allowed `max.message.bytes`."""
 
 _DIGITS: Final = 16
-
-
-_KINDS: Final[dict[type[Charged], str]] = {
-    AtTimes: "at_times",
-    HotSpots: "hot_spots",
-    AtLeast: "at_least",
-    Dwell: "dwell",
-}
 
 
 def declare_charges(parameters: Parameters) -> Charges:
@@ -64,7 +56,7 @@ def declare_times(monitor: Charged) -> TimeCharges:
     times = monitor.times
     return TimeCharges(
         monitor=monitor.name,
-        kind=_KINDS[type(monitor)],
+        kind=monitor.kind,
         epsilon=format_epsilon(monitor.epsilon),
         horizon=format_duration(monitor.horizon),
         at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),

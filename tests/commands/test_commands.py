@@ -17,14 +17,13 @@ from monitor.config.key_form import is_key
 from monitor.contracts.signed_notes import read_signing_key
 
 EXAMPLES = Path(__file__).parents[2] / "config"
-COMMANDS = ("check", "dead-letters", "demo", "keygen", "replay", "run", "schema", "servers", "topics", "watch")
 
 
 def invoke(*words: str | Path) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-@pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)])
+@pytest.mark.parametrize("words", [(), *((command,) for command in main.commands)])
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_of_each_command(words: Sequence[str], option: str) -> None:
     """Each command has help with a usage line and options."""
@@ -39,7 +38,7 @@ def test_version_and_commands() -> None:
     assert invoke("--version").output.startswith("location-monitor, version ")
     listed = invoke("--help").output
     assert re.search(r"\w\.\.\.$", listed, re.MULTILINE) is None, "a summary is cut at 80 columns"
-    for command in COMMANDS:
+    for command in main.commands:
         assert f"\n  {command}  " in listed
 
 

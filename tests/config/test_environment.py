@@ -21,12 +21,14 @@ def test_scalars_come_from_environment(load: Any) -> None:
             "LOCATION_MONITOR__PRIVACY__PERIOD": "7d",
             "LOCATION_MONITOR__MONITORS__0__THRESHOLD": "5",
             "LOCATION_MONITOR__KAFKA__TOPICS__VISITS": "other",
+            "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": "a:1,b:2",  # as in Kafka's tools
             "LOCATION_MONITOR__METRICS__PORT": "0",
             "HOME": "/nowhere",
         }
     )
     assert config.redis.url.get_secret_value() == "redis://cache:6379/1"
     assert (config.service.shards, config.redis.cluster, config.metrics.port) == (3, False, 0)
+    assert config.kafka.bootstrap_servers == ("a:1", "b:2")
     assert (config.privacy.epsilon, config.privacy.period) == (Fraction(15, 2), 7 * DAY)
     assert (config.monitors[0].threshold, config.kafka.topics.visits) == (5, "other")
 
@@ -43,12 +45,6 @@ def test_json_values_and_their_parts(load: Any) -> None:
     )
     assert config.monitors[0].locations == {"shibuya": 3, "shinjuku": 1}
     assert config.monitors[1].at == ("13:00", "18:00")
-    assert config.kafka.bootstrap_servers == ("a:1", "b:2")
-
-
-def test_brokers_as_comma_separated_list(load: Any) -> None:
-    """Broker addresses may be separated by commas, as in Kafka's tools."""
-    config = load(environ={"LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": "a:1,b:2"})
     assert config.kafka.bootstrap_servers == ("a:1", "b:2")
 
 

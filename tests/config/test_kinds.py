@@ -13,11 +13,12 @@ import pytest
 from monitor.config import AtTimesMonitor, DwellMonitor, Location
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.monitors import HotSpotsMonitor
+from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import charge_monitor, compute_max_lead, count_most_designated_times
 from monitor.contracts.instants import DAY
 from monitor.errors import ConfigError
 from monitor.privacy.dwell import DwellRule
-from monitor.tools.check.compute_report import check
+from monitor.tools.check.compute_report import compute_report
 
 PLACES: Final = (Location("shibuya"), Location("shinjuku"))
 TIMED: Final[dict[str, Any]] = {"at": ["18:00"], "timezone": "Asia/Tokyo", "reporting_horizon": "2d", "epsilon": "1/3"}
@@ -95,9 +96,9 @@ def test_sum_includes_every_kind(load: Any) -> None:
         config = load(replace(kind) | {"privacy.epsilon": "20/3"})
         assert count_most_designated_times(config.monitors[1], config.privacy.period) == 14
         assert charge_monitor(config, config.monitors[1]).amount == Fraction(14, 3)
-        assert check(config, PLACES).total == 2 + Fraction(14, 3)
+        assert validate_config(config, PLACES).worst == 2 + Fraction(14, 3)
     with pytest.raises(ConfigError, match=r"busiest: 14/3 = 14 designated times × 1/3"):
-        check(load(replace("hot_spots") | {"privacy.epsilon": "13/2"}), PLACES)
+        validate_config(load(replace("hot_spots") | {"privacy.epsilon": "13/2"}), PLACES)
     bounds = {"monitors.1.at_least": {"epsilon": "1/8"}, "privacy.epsilon": "100"}
     plain, bounded = load({}), load(bounds)
     before, after = (charge_monitor(read, read.monitors[1]) for read in (plain, bounded))
@@ -111,14 +112,16 @@ def test_sum_includes_every_kind(load: Any) -> None:
 
 def test_report_explains_numbers(load: Any) -> None:
     """The report says how far a lower bound is below the number of people, and the noise of dwell times."""
-    report = check(load({"monitors.1.at_least": {"epsilon": "1"}, "privacy.epsilon": "100"}), PLACES)
+    report = compute_report(
+        validate_config(load({"monitors.1.at_least": {"epsilon": "1"}, "privacy.epsilon": "100"}), PLACES)
+    )
     assert "lower bounds" in report.monitors[1].explanation
     assert report.monitors[1].lower_bounds is not None
     assert report.monitors[1].lower_bounds.epsilon == 1
     assert report.monitors[1].lower_bounds.below == 3
     assert report.monitors[0].lower_bounds is None
     assert '"lower_bounds"' in report.to_json()
-    report = check(load(replace("dwell") | {"privacy.epsilon": "100"}), PLACES)
+    report = compute_report(validate_config(load(replace("dwell") | {"privacy.epsilon": "100"}), PLACES))
     noise = report.monitors[1].dwell
     assert noise is not None
     assert noise.deviation == pytest.approx(4 / (1 / 3), rel=1e-3)

@@ -20,8 +20,7 @@ from monitor.config.monitors import (
     TimedMonitor,
 )
 from monitor.config.publishers import Publisher
-from monitor.config.registry import Location
-from monitor.config.valid_config import ValidConfig, validate_config
+from monitor.config.valid_config import ValidConfig
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
 from monitor.contracts.instants import SECOND
@@ -42,11 +41,6 @@ from monitor.tools.check.report import (
 from monitor.tools.check.verdicts import list_verdicts
 from monitor.tools.check.wording import spell_duration
 from monitor.tools.report_delays import ReportDelays
-
-
-def check(config: Config, registry: Sequence[Location]) -> CheckReport:
-    """Validate a configuration and compute its report. Raise the errors of `validate_config`."""
-    return compute_report(validate_config(config, registry))
 
 
 def compute_report(

@@ -26,7 +26,7 @@ from monitor.ticks.period_check import PeriodLimits, TakeoverRules
 from monitor.ticks.period_payments import declare_charges
 from monitor.ticks.rollout import compute_version, read_member_versions
 from monitor.tools.check.live_report import Facts, LiveReport, PeriodPayment, Refusal, TopicSummary
-from monitor.tools.check.live_silence import AfterTakeover, find_silences
+from monitor.tools.check.live_silence import find_silences
 from monitor.tools.check.start_probe import InputProbe, plan_starts
 
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
@@ -167,8 +167,8 @@ def _look_at_facts(
             report = _note(report, error)
         report = replace(report, facts_unknown=str(error))
     complete_from = max(complete_from, _find_input_since(settings, found, now))
-    takeover = AfterTakeover(grid.find_slot(now), complete_from)
-    return replace(report, silences=find_silences(settings.parameters, found.states, takeover))
+    silences = find_silences(settings.parameters, found.states, grid.find_slot(now), complete_from)
+    return replace(report, silences=silences)
 
 
 def _check_store(report: LiveReport, settings: Settings, windows: RedisWindows, clock: Clock) -> LiveReport:

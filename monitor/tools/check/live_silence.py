@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters, Timed
+from monitor.contracts.parameters import OverTime, Parameters, Timed
 from monitor.privacy.over_time import OverTimeRule, find_next_answer_tick, may_answer
 from monitor.ticks.ledger_state import LedgerState
 from monitor.tools.check.live_report import Silence
 
 
-@dataclass(frozen=True, slots=True)
-class AfterTakeover:
-    """The first tick after a takeover, and the slot from which the facts of all shards are then complete."""
-
-    tick: int
-    complete_from: int
-
-
 def find_silences(
-    parameters: Parameters, states: Sequence[LedgerState], takeover: AfterTakeover
+    parameters: Parameters, states: Sequence[LedgerState], tick: int, complete_from: int
 ) -> tuple[Silence, ...]:
     """Return what each monitor could not answer: first `over_time`, then the monitors of designated times.
 
     Args:
         parameters: the parameters of the new configuration.
         states: the state of each of the Q ledger partitions.
-        takeover: when the new configuration takes over, and with which facts.
+        tick: the first tick after the takeover.
+        complete_from: the slot from which the facts of all shards are then complete.
     """
-    over_time = [_find_over_time(parameters, monitor, states, takeover) for monitor in parameters.over_time]
-    timed = [_find_timed(parameters, monitor, states, takeover) for monitor in parameters.timed]
+    over_time = [_find_over_time(parameters, monitor, states, tick, complete_from) for monitor in parameters.over_time]
+    timed = [_find_timed(parameters, monitor, states, tick, complete_from) for monitor in parameters.timed]
     return (*over_time, *timed)
 
 
 def _find_over_time(
-    parameters: Parameters, monitor: OverTime, states: Sequence[LedgerState], takeover: AfterTakeover
+    parameters: Parameters, monitor: OverTime, states: Sequence[LedgerState], tick: int, complete_from: int
 ) -> Silence:
-    grid, tick = parameters.grid, takeover.tick
+    grid = parameters.grid
     paused = [
         (resumes_at, was_running)
         for row, rule in zip(monitor.rows, monitor.rules, strict=True)
@@ -46,7 +38,7 @@ def _find_over_time(
             parameters, rule, state, (monitor.name, parameters.registry.ids[row]), tick
         )
     ]
-    first_known = takeover.complete_from + monitor.window - 1
+    first_known = complete_from + monitor.window - 1
     resumes = sorted(resumes_at for resumes_at, _was_running in paused)
     return Silence(
         monitor.name,
@@ -80,20 +72,14 @@ def _find_pause(
 
 
 def _find_timed(
-    parameters: Parameters, monitor: Timed, states: Sequence[LedgerState], takeover: AfterTakeover
+    parameters: Parameters, monitor: Timed, states: Sequence[LedgerState], tick: int, complete_from: int
 ) -> Silence:
     """Return before which instant designated times stay unknown: facts are incomplete, or the ledger was lost."""
     grid = parameters.grid
     lost = max((state.lost_at for state in states if state.lost_at is not None), default=None)
-    known_from = grid.start(takeover.complete_from)
+    known_from = grid.start(complete_from)
     known_from = known_from if lost is None else max(known_from, lost)
-    as_of = grid.as_of(takeover.tick)
+    as_of = grid.as_of(tick)
     unknown = any(time < known_from for time in monitor.list_live_times(as_of))
     unknown = unknown or (known_from > as_of and monitor.times.find_between(as_of, known_from).size > 0)
-    return Silence(monitor.name, _name_kind(monitor), times_unknown_before=known_from if unknown else None)
-
-
-def _name_kind(monitor: Timed) -> str:
-    if isinstance(monitor, AtTimes):
-        return "at_times"
-    return "hot_spots" if isinstance(monitor, HotSpots) else "dwell"
+    return Silence(monitor.name, monitor.kind, times_unknown_before=known_from if unknown else None)

@@ -18,11 +18,12 @@ from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
 from monitor.config.publishers import Publisher
+from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import compute_charges, count_most_designated_times, count_period_slots
 from monitor.contracts.instants import DAY, HOUR, YEAR, to_instant
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.odds import compute_false_alarm, compute_over_updates, find_threshold
-from monitor.tools.check.compute_report import check, compute_report
+from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.print_report import render
 from monitor.tools.check.report import CheckReport
 from monitor.tools.check.wording import format_amount
@@ -37,7 +38,7 @@ def city(**changes: str) -> Config:
 
 
 def report_on(config: Config) -> CheckReport:
-    return check(config, load_registry(config.locations.file))
+    return compute_report(validate_config(config, load_registry(config.locations.file)))
 
 
 def report_city(**changes: str) -> CheckReport:
@@ -338,7 +339,7 @@ def test_default_stay_without_designated_times() -> None:
 def test_padded_ids_cause_a_warning() -> None:
     """An id that ends with a space causes a warning."""
     valid = load_valid_config(EXAMPLES / "city.yaml", {})
-    report = check(valid.config, (*valid.locations, Location("[bold]shop ")))
+    report = compute_report(validate_config(valid.config, (*valid.locations, Location("[bold]shop "))))
     assert "'[bold]shop '" in report.warnings[0]
     assert "'[bold]shop '" in format_text(report)
 

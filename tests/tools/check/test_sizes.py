@@ -11,6 +11,7 @@ import pytest
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.valid_config import validate_config
 from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
@@ -20,7 +21,6 @@ from monitor.contracts.record_sizes import (
 )
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
-from monitor.tools.check.compute_report import check
 
 EXAMPLE = Path(__file__).parents[3] / "config" / "city.yaml"
 
@@ -39,7 +39,7 @@ def load_minutes(answers: int) -> Config:
 
 def list_problems(config: Config, registry: Sequence[Location]) -> dict[str, Problem]:
     with pytest.raises(ConfigError) as caught:
-        check(config, registry)
+        validate_config(config, registry)
     return {problem.key: problem for problem in caught.value.problems}
 
 
@@ -74,7 +74,7 @@ def test_too_many_answers_are_refused() -> None:
     assert problem.expected.startswith("records of at most 1000000 bytes: each record repeats all answers")
     accepted = int(problem.remedy.split()[3])
     assert accepted > 5_000
-    check(load_minutes(accepted), registry)
+    validate_config(load_minutes(accepted), registry)
 
 
 @pytest.mark.promise(31)
@@ -103,14 +103,15 @@ def test_too_few_shards_are_refused() -> None:
     One shard of 600,000 locations takes more than 32 MB.
     """
     registry = tuple(Location(f"place-{number}") for number in range(600_000))
-    changes = {"SERVICE__SHARDS": "1", "MONITORS": "[]"}
     evening = '{"name": "evening", "kind": "at_times", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "threshold": 9'
-    changes["MONITORS"] = f'[{evening}, "reporting_horizon": "2h"}}]'
-    one = load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()})
-    problem = list_problems(one, registry)["service.shards"]
-    accepted = int(problem.remedy.split()[3])
-    changes["SERVICE__SHARDS"] = str(accepted)
-    check(load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()}), registry)
+    monitors = f'[{evening}, "reporting_horizon": "2h"}}]'
+
+    def load_shards(number: int) -> Config:
+        changes = {"SERVICE__SHARDS": str(number), "MONITORS": monitors}
+        return load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()})
+
+    problem = list_problems(load_shards(1), registry)["service.shards"]
+    validate_config(load_shards(int(problem.remedy.split()[3])), registry)
 
 
 def test_too_many_hot_spots_are_refused() -> None:
