@@ -77,4 +77,4 @@ def drain(eventually: Eventually) -> Callable[..., None]:
     def take_turns(world: World, *readers: Reader) -> bool:
         return any(turn(world, *readers) for _ in range(20))
 
-    return lambda world, *readers: eventually(lambda: take_turns(world, *readers), 20)
+    return lambda world, *readers: eventually(lambda: take_turns(world, *readers), 60)

@@ -139,26 +139,39 @@ def one(parameters: Parameters, hasher: PersonHasher, location: str, arrived: in
     return fate if fate != "dead_letter" else accepted.refused[0].reason
 
 
-def test_visit_f_slots_ahead(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A visit may begin up to F slots ahead.
+FATES = [
+    # A visit may begin until the last microsecond of slot c + F.
+    ("inn", "13:59:59.999999", "13:59:59.999999", "12:30:00", "applied"),
+    ("inn", "14:00:00", "14:00:00", "12:30:00", "too_far_ahead"),
+    # A stay covers τ if arrived ≤ τ < left. The empty stay [τ, τ) does not.
+    ("mill", "12:00:00", "12:00:00.000001", "12:30:00", "applied"),
+    ("mill", "11:00:00", "12:00:00", "12:30:00", "not_watched"),
+    ("mill", "12:00:00", "12:00:00", "12:30:00", "not_watched"),
+    # The window at 駅 has 8 slots, and the evening, 09:00, a horizon of 4 h. If a stay covers two times, one suffices.
+    ("駅", "09:00:00", "09:00:00.000001", "12:30:00", "applied"),
+    ("駅", "09:00:00", "09:00:00.000001", "13:00:00", "too_late"),
+    ("駅", "08:59:59.999999", "09:00:00", "13:00:00", "applied"),
+    ("駅", "09:00:00", "12:00:00.000001", "13:00:00", "applied"),
+    ("mill", "09:00:00", "09:00:00.000001", "13:00:00", "expired"),
+    # A stay is cut at the end of slot c + F, and then does not cover 13:30.
+    ("mill", "12:59:00", "20:00:00", "11:30:00", "not_watched"),
+]
 
-    c |·····now| c+1 |····[···| c+2 [: the last µs of c + F is accepted, the next not.
-    """
-    c = parameters.grid.find_slot(at("12:30:00"))
-    end = parameters.grid.start(c + parameters.max_lead + 1)
-    assert one(parameters, hasher, "inn", end - 1, end - 1, c) == "applied"
-    assert one(parameters, hasher, "inn", end, end, c) == "too_far_ahead"
+
+@pytest.mark.parametrize(("location", "arrived", "left", "stamped", "fate"), FATES)
+def test_fates_at_edges(
+    parameters: Parameters, hasher: PersonHasher, location: str, arrived: str, left: str, stamped: str, fate: str
+) -> None:
+    """The fate of a visit changes at the edges of slots, stays, windows and horizons."""
+    assert one(parameters, hasher, location, at(arrived), at(left), parameters.grid.find_slot(at(stamped))) == fate
 
 
-def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A stay is cut at the end of slot c + F.
-
-    At c = 11:00 with F = 1, [12:59 ──── cut at 13:00 ╎···· 20:00) does not cover 13:30.
-    """
-    c = parameters.grid.find_slot(at("11:30:00"))
-    accepted = check(parameters, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
-    assert [fact.last for fact in list_seen(accepted.facts)] == [c + 1]
-    assert list(list_present(accepted.facts)) == []
+def test_time_of_two_monitors_is_one_fact(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A time of two monitors is one fact, for the longer horizon. noon: 12:00 with 2 h; late: 12:00 with 24 h."""
+    noon = at("12:00:00")
+    c = parameters.grid.find_slot(noon + DAY) - 1
+    accepted = check(parameters, hasher, [(c, [("p", "mill", noon, noon + 1)])])
+    assert list_present(accepted.facts) == [Present(c, noon, 3, hasher("p"))]
 
 
 def test_cut_visits_are_counted(parameters: Parameters, hasher: PersonHasher) -> None:
@@ -200,37 +213,6 @@ def test_applied_visits_can_be_counted(parameters: Parameters, hasher: PersonHas
         counted = any(any(find_counting(parameters, tick, location, end, last)) for tick in ticks)
         fate = one(parameters, hasher, location, end - 1, end, current)
         assert (fate in {"applied", "too_late"}) == counted, (location, left, current - last)
-
-
-def test_stay_covers_designated_time(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A stay covers τ if arrived ≤ τ < left: [τ, τ + 1 µs) covers it; [τ - 1 h, τ) and the empty stay [τ, τ) do not."""
-    noon, c = at("12:00:00"), parameters.grid.find_slot(at("12:30:00"))
-    assert one(parameters, hasher, "mill", noon, noon + 1, c) == "applied"
-    assert one(parameters, hasher, "mill", noon - HOUR, noon, c) == "not_watched"
-    assert one(parameters, hasher, "mill", noon, noon, c) == "not_watched"
-
-
-def test_designated_time_of_two_monitors(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A time of two monitors is one fact, for the longer horizon. noon: 12:00 with 2 h; late: 12:00 with 24 h."""
-    noon = at("12:00:00")
-    c = parameters.grid.find_slot(noon + DAY) - 1
-    accepted = check(parameters, hasher, [(c, [("p", "mill", noon, noon + 1)])])
-    assert list(list_present(accepted.facts)) == [Present(c, noon, 3, hasher("p"))]
-    assert one(parameters, hasher, "mill", noon, noon + 1, c + 1) == "expired"
-
-
-def test_too_late_for_designated_times(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A visit that a window counts is too late only if none of the designated times that it covers is still counted.
-
-    The horizon of the evening (18:00 in Tokyo, 09:00 UTC) lasts for 4 h; the window at 駅 has 8 slots.
-    """
-    evening = at("09:00:00")
-    c = parameters.grid.find_slot(evening + 4 * HOUR)
-    assert one(parameters, hasher, "駅", evening, evening + 1, c - 1) == "applied"
-    assert one(parameters, hasher, "駅", evening, evening + 1, c) == "too_late"
-    assert one(parameters, hasher, "駅", evening - 1, evening, c) == "applied"
-    assert one(parameters, hasher, "駅", evening - DAY, evening + 1, c - 1) == "applied"
-    assert one(parameters, hasher, "mill", evening, evening + 1, c) == "expired"
 
 
 def test_stay_of_half_a_century(parameters: Parameters, hasher: PersonHasher) -> None:
@@ -344,19 +326,9 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
     assert +Counter(plain.fates) == {"applied": 2}
     consented = {Present(current, instant, 4 + 2**31, hasher("ann"))}
     assert set(list_present(with_bounds.facts)) == set(list_present(plain.facts)) | consented
+    assert consented.isdisjoint(list_present(plain.facts))
     assert set(list_seen(with_bounds.facts)) == set(list_seen(plain.facts))
     assert {fact.instant for fact in list_present(plain.facts)} > {instant}
-
-
-def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher: PersonHasher) -> None:
-    """Without lower bounds, consent is not stored."""
-    noon = parameters.at_times[1].times.instants[0]
-    visit = build_visit("a", "farm", noon) | {"consent": True}
-    current = np.array([parameters.grid.find_slot(noon)])
-    columns = decode_records(parameters, [json.dumps(visit).encode()])
-    facts = list(list_present(accept(parameters, hasher, columns, current).facts))
-    assert facts
-    assert all(fact.row == 4 for fact in facts)
 
 
 @pytest.mark.promise(44)

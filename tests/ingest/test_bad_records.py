@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from monitor.ingest.dead_letters import DeadLetterTopic
-from tests.faults.bad_records import HUGE, KINDS, make_bad_records
+from tests.faults.bad_records import KINDS, make_bad_records
 from tests.ingest.world import NOW_SLOT, Drain, World
 from tests.kit.topics import create_topic, read_topic
 
@@ -46,24 +46,6 @@ def test_bad_records(world: World, drain: Drain, dead_topic: str) -> None:
     assert world.count("inn", NOW_SLOT) == len(BAD) + 1
     assert world.seen.fates["applied"] == len(BAD) + 1
     assert world.seen.fates["dead_letter"] == len(BAD) == sum(world.seen.reasons.values())
-
-
-def test_large_dead_letter_is_truncated(world: World, drain: Drain, dead_topic: str) -> None:
-    """A dead letter beyond the topic's limit is truncated, and has a header for that."""
-    world.create()
-    whole = b'{"no": "' + b"x" * 1_000_000
-    world.put_raw(whole)
-    world.put_raw(world.visit("x" * HUGE))
-    world.put_raw(b"short")
-    writer = DeadLetterTopic(world.connections, dead_topic, world.topic, 65_536)
-    with closing(writer):
-        drain(world, world.reader(writer))
-    first, second, third = read_topic(world.connections.bootstrap_servers, dead_topic)
-    assert dict(first.headers)["truncated"] == dict(second.headers)["truncated"] == b"true"
-    assert whole.startswith(first.value)
-    assert 60_000 < len(first.value) < 65_536
-    assert "truncated" not in dict(third.headers)
-    assert third.value == b"short"
 
 
 @pytest.mark.promise(26)

@@ -16,7 +16,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
-from monitor.kafka.kafka_python_3_0.fetcher import POLL_BYTES, TRIES, FetchState, _Records
+from monitor.kafka.kafka_python_3_0.fetcher import POLL_BYTES, FetchState, _Records
 from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
@@ -162,35 +162,6 @@ def test_temporary_damage(
     source.resume(0, 0)
     found = fetch(source, 2, eventually)
     assert [record.value for part in found for record in part.records] == [b"harmed", b"next"]
-
-
-def test_permanent_damage(
-    connections: KafkaConnections, kafka: SharedKafka, name: str, source: InputLog, eventually: Eventually
-) -> None:
-    """A damaged batch is lost unread after some tries, because it may contain visits; the records after it are read."""
-    crafted.produce(connections, name, crafted.batch(crafted.records([b"harmed", b"next"]), 2))
-    crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
-    Damage(kafka, name, b"harmed").flip()
-    failures = []
-
-    def lost() -> Unreadable | None:
-        try:
-            source.poll(100)
-        except UnreachableError as error:
-            failures.append(str(error))
-            source.park()
-        if not source.unread and source.waiting:
-            source.resume(0, 0)
-        return source.unread.get(0)
-
-    rest = eventually(lost)
-    assert len(failures) == TRIES - 1
-    assert (rest.first, rest.end, rest.records, rest.stamp_ms, rest.lost) == (0, 2, 2, None, True)
-    assert rest.why == "its checksum is wrong"
-    assert source.waiting == {0}
-    source.resume(0, rest.end)
-    source.unread.clear()
-    assert [record.value for record in fetch(source, 3, eventually)[-1].records] == [b"good"]
 
 
 def break_consumer(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[KafkaConsumer]:

@@ -10,23 +10,21 @@ from kafka.errors import LogTruncationError
 
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
+from monitor.ingest.reader import Reader
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.keys import Keys
 from tests.conftest import Eventually
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, World, persons
 
 
-@pytest.mark.promise(7)
-def test_progress_beyond_the_log(world: World, drain: Drain, eventually: Eventually) -> None:
-    """Progress beyond the log's end means lost visits.
+def lose(world: World, drain: Drain, eventually: Eventually) -> Reader:
+    """Let the progress of three records be beyond the log's end, and return a reader that has read one more record.
 
-    They end by slot 45 + F, so facts are complete from slot 45 + F + 1.
+    Visits of lost records end by slot 45 + F, so facts are complete from slot 45 + F + 1.
     """
     world.create()
     world.put(persons(3))
-    first = world.reader()
-    drain(world, first)
-    world.close_reader(first)
+    world.read_through(drain)
     for shard in range(4):
         world.raw.hset(world.meta(shard), "p0", 90)
     reader = world.reader()
@@ -36,6 +34,7 @@ def test_progress_beyond_the_log(world: World, drain: Drain, eventually: Eventua
     world.put(persons(1, "after"))
     drain(world, reader)
     assert world.windows.read_progress() == [{0: 4}] * 4
+    return reader
 
 
 @pytest.mark.promise(7)
@@ -50,19 +49,8 @@ def test_failover_forgets_a_loss(
     since        start        47      start              47
     """
     monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
-    world.create()
-    world.put(persons(3))
-    first = world.reader()
-    drain(world, first)
-    world.close_reader(first)
-    for shard in range(4):
-        world.raw.hset(world.meta(shard), "p0", 90)
-    reader = world.reader()
-    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
-    world.put(persons(1, "after"))
-    drain(world, reader)
-    whole_from = {NOW_SLOT + world.parameters.max_lead + 1}
-    assert world.complete_from() == whole_from
+    reader = lose(world, drain, eventually)
+    whole_from = world.complete_from()
     for shard in range(4):
         world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": COMPLETE_FROM_START})
     world.put(persons(100, "more"))
@@ -85,18 +73,7 @@ def test_repeated_loss_keeps_lower_shard(
     others       90           4        90  (failed over)
     """
     monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
-    world.create()
-    world.put(persons(3))
-    first = world.reader()
-    drain(world, first)
-    world.close_reader(first)
-    inn = int(world.parameters.registry.shard[0])
-    for shard in range(4):
-        world.raw.hset(world.meta(shard), "p0", 90)
-    reader = world.reader()
-    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
-    world.put(persons(1, "after"))
-    drain(world, reader)
+    reader, inn = lose(world, drain, eventually), int(world.parameters.registry.shard[0])
     for shard in range(4):
         world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": COMPLETE_FROM_START})
     world.raw.zremrangebyscore(Keys(world.parameters.name, FINGERPRINT).window(inn, 0), "-inf", "(+inf")

@@ -112,16 +112,6 @@ def test_offsets_are_committed(
     eventually(lambda: (reader.step(20), read_committed(world) == {0: 7})[1])
 
 
-def test_lag_is_measured(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
-    """The lag is measured regularly, also if nothing is read."""
-    monkeypatch.setattr(reader_module, "LAG_SECONDS", 0.05)
-    world.create()
-    world.put(persons(7))
-    reader = world.reader()
-    drain(world, reader)
-    eventually(lambda: (reader.step(20), world.seen.lags == {0: 0})[1])
-
-
 def test_lag_includes_unwritten_records(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While every write fails, the lag includes the records that were read and not written."""
     monkeypatch.setattr(reader_module, "LAG_SECONDS", 0.0)

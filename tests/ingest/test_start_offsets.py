@@ -49,9 +49,7 @@ def test_start_at_lowest_progress(world: World, drain: Drain) -> None:
     """
     world.create()
     world.put(persons(6), "駅")
-    first = world.reader()
-    drain(world, first)
-    world.close_reader(first)
+    world.read_through(drain)
     assert read_committed(world) == {0: 6}
     before = world.count("駅", NOW_SLOT)
     world.raw.hset(world.meta(2), "p0", 3)
@@ -71,9 +69,7 @@ def test_expired_records_lose_nothing(world: World, drain: Drain) -> None:
     """
     world.create()
     world.put(persons(3, "a"), slot=1)
-    first = world.reader()
-    drain(world, first)
-    world.close_reader(first)
+    world.read_through(drain)
     world.put(persons(3, "b"), slot=2)
     world.put(persons(2, "c"), slot=3)
     world.put(persons(1, "d"))
@@ -99,9 +95,7 @@ def test_deleted_recent_records(world: World, drain: Drain, fast: int) -> None:
     world.clock = SteppedClock(world.clock.now() + fast)
     world.create()
     world.put(persons(3, "a"))
-    first = world.reader()
-    drain(world, first)
-    world.close_reader(first)
+    world.read_through(drain)
     world.put(persons(4, "b"))
     world.delete_below(5)
     world.seen.records = 0

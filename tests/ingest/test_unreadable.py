@@ -5,11 +5,8 @@ See `tests.ingest.world`.
 
 from __future__ import annotations
 
-import gzip
 import json
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -22,16 +19,14 @@ from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import SINGLE, DeadLetterTopic
 from monitor.ingest.decode import decode_records
-from monitor.ingest.reader import Reader
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
-from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
 from tests.ingest import crafted
-from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
-from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, World, persons
+from tests.ingest.crafted import SNAPPY, ZSTD
+from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, Drain, World, persons
 from tests.kit.topics import create_topic, read_topic
 from tests.shared_kafka import SharedKafka
 
@@ -40,49 +35,16 @@ BOMB = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
 
 
 @pytest.fixture
-def world(
-    kafka: SharedKafka, valkey: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
-) -> Iterator[World]:
-    created = World(kafka, valkey, parameters, topic("unreadable"))
-    created.create()
-    yield created
-    created.close()
-
-
-@pytest.fixture
-def drain(eventually: Eventually) -> Callable[[World, Reader], None]:
-    """A function that runs a reader until everything is read."""
-
-    def turn(world: World, reader: Reader) -> bool:
-        try:
-            return not reader.step(20) and world.is_read()
-        except UnreachableError:
-            return False
-
-    return lambda world, reader: eventually(lambda: any(turn(world, reader) for _ in range(20)), 60)
-
-
-Drain = Callable[[World, Reader], None]
+def world(world: World) -> World:
+    """A world with its topic."""
+    world.create()
+    return world
 
 
 def put_batch(world: World, body: bytes, count: int, codec: int, slot: int = NOW_SLOT) -> int:
     """Send a batch stamped in a slot, and return the offset of its first record."""
     stamp = world.parameters.grid.start(slot) // 1_000
     return crafted.produce(world.connections, world.topic, crafted.batch(body, count, codec, stamp))
-
-
-def test_reader_counts_odd_batches(world: World, eventually: Eventually) -> None:
-    """Every batch that Java reads is counted, and the reading thread continues."""
-    with world.running():
-        for number in range(3):
-            body = crafted.records([world.visit(f"zipped-{number}")])
-            put_batch(world, gzip.compress(body) + b"garbage", 1, GZIP)
-            world.put([f"good-{number}"])
-        eventually(world.is_read, 20)
-        eventually(lambda: world.count("inn", NOW_SLOT) == 6)
-        assert "windows-writer" in " ".join(thread.name for thread in threading.enumerate())
-    assert world.complete_from() == {COMPLETE_FROM_START}
-    assert not world.dead.letters
 
 
 @pytest.mark.promise(25)

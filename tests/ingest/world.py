@@ -48,6 +48,10 @@ HORIZON_START = 19
 FINGERPRINT = "0123456789abcdef"
 
 
+Drain = Callable[..., None]
+"""A function that runs readers until everything is read."""
+
+
 class Dated(RedisWindows):
     """Windows in Redis with a clock of the test, which may differ from the reader's."""
 
@@ -195,6 +199,12 @@ class World:
         self._open.remove(reader)
         reader.close()
 
+    def read_through(self, drain: Drain) -> None:
+        """Run a reader until it has read everything, and close it."""
+        reader = self.reader()
+        drain(self, reader)
+        self.close_reader(reader)
+
     def ends(self) -> dict[int, int]:
         """Return the high watermarks."""
         with closing(self.connections.create_consumer()) as consumer:
@@ -233,9 +243,6 @@ class World:
         for windows in self._stores:
             windows.close()
         self.raw.close()
-
-
-Drain = Callable[..., None]
 
 
 def read_committed(world: World) -> dict[int, int]:
