@@ -109,30 +109,27 @@ def test_bundle_and_lines_are_read(name: str, tmp_path: Path) -> None:
 
 
 TIMES: dict[str, tuple[Record, tuple[str, str]]] = {
-    "period": ({"start": START, "end": END}, ("2026-01-11T17:00:00Z", "2026-01-11T20:30:00Z")),
-    "no end": ({"start": START}, ("2026-01-11T17:00:00Z", "")),
-    "no offset": ({"start": "2026-01-11T18:00"}, ("2026-01-11T17:00:00Z", "")),
-    "days": ({"start": "2026-01-11", "end": "2026-01-11"}, ("2026-01-10T23:00:00Z", "2026-01-11T23:00:00Z")),
+    "period": ({}, ("2026-01-11T17:00:00Z", "2026-01-11T20:30:00Z")),
+    "no end": ({"effectivePeriod": {"start": START}}, ("2026-01-11T17:00:00Z", "")),
+    "no offset": ({"effectivePeriod": {"start": "2026-01-11T18:00"}}, ("2026-01-11T17:00:00Z", "")),
+    "days": (
+        {"effectivePeriod": {"start": "2026-01-11", "end": "2026-01-11"}},
+        ("2026-01-10T23:00:00Z", "2026-01-11T23:00:00Z"),
+    ),
     "clock set back": (
-        {"start": "2026-10-25T02:30:00", "end": "2026-10-25T02:30:00"},
+        {"effectivePeriod": {"start": "2026-10-25T02:30:00", "end": "2026-10-25T02:30:00"}},
         ("2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"),
     ),
+    "time": ({"effectivePeriod": None, "effectiveDateTime": START}, ("2026-01-11T17:00:00Z", "")),
+    "instant": ({"effectivePeriod": None, "effectiveInstant": START}, ("2026-01-11T17:00:00Z", "")),
 }
 
 
-@pytest.mark.parametrize(("period", "times"), TIMES.values(), ids=TIMES)
-def test_period_is_read_in_zone(period: Record, times: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("changes", "times"), TIMES.values(), ids=TIMES)
+def test_times_are_read_in_zone(changes: Record, times: tuple[str, str], tmp_path: Path) -> None:
     """--timezone is the zone of times without an offset. A date is the whole day, an hour that occurs twice is both."""
-    rows, _ = convert(tmp_path, "fhir", [observe(effectivePeriod=period)], "--timezone", "Europe/Berlin")
+    rows, _ = convert(tmp_path, "fhir", [observe(**changes)], "--timezone", "Europe/Berlin")
     assert rows == [["olga", "stadium", *times, ""]]
-
-
-@pytest.mark.parametrize(("key", "end"), [("effectiveDateTime", ""), ("effectiveInstant", "")])
-def test_time_instead_of_period(key: str, end: str, tmp_path: Path) -> None:
-    """A time instead of a period is a visit without an end, to which --stay gives one."""
-    exposure = observe(effectivePeriod=None) | {key: START}
-    assert convert(tmp_path, "fhir", [exposure])[0] == [["olga", "stadium", "2026-01-11T17:00:00Z", end, ""]]
-    assert convert(tmp_path, "fhir", [exposure], "--stay", "1h")[0][0][3] == "2026-01-11T18:00:00Z"
 
 
 def test_whole_address_is_an_id(tmp_path: Path) -> None:
@@ -253,15 +250,6 @@ def test_godata_stays_are_visits(tmp_path: Path) -> None:
     assert "case 3, stay 1: the case is discarded" in printed
     assert "case 4, stay 1: the case is deleted" in printed
     assert "3 visits from 10 rows, 6 bad rows left out, 1 with nothing to convert" in printed
-
-
-def test_godata_needs_a_zone(tmp_path: Path) -> None:
-    """Days without --timezone are refused: the message names the option."""
-    path = write_document(tmp_path / "export.json", [godata_case(godata_stay())])
-    result = run("--from", "godata", "--visits", path, "--out", tmp_path / "v.csv")
-    assert result.exit_code == 1
-    assert "1 rows: the start is a date without a time: name the time zone of its days with --timezone" in result.output
-    assert not (tmp_path / "v.csv").exists()
 
 
 BROKEN = {
@@ -401,10 +389,10 @@ def test_memory_is_constant(name: str, tmp_path: Path) -> None:
     assert peaks[1] < peaks[0] + 100_000
 
 
-@pytest.mark.parametrize("option", [("--merge",), ("--person-per-day",), ("--time-format", "epoch")])
-def test_options_of_points_are_refused(option: tuple[str, ...], tmp_path: Path) -> None:
-    """An option that describes points exits with 2 for an export."""
+def test_options_of_points_are_refused(tmp_path: Path) -> None:
+    """Options that describe points exit with 2 for an export."""
     path = write_document(tmp_path / "export.json", [observe()])
-    result = run("--from", "fhir", "--visits", path, "--out", tmp_path / "v.csv", *option)
+    given = ("--merge", "--person-per-day", "--time-format", "epoch")
+    result = run("--from", "fhir", "--visits", path, "--out", tmp_path / "v.csv", *given)
     assert result.exit_code == 2
-    assert f"{option[0]}: only for points" in result.output
+    assert "--time-format, --merge, --person-per-day: only for points" in result.output

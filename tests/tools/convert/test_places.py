@@ -122,22 +122,6 @@ def test_stops_count_at_their_station(tmp_path: Path) -> None:
     assert "2 places from 6 rows, 2 bad rows left out, 2 with nothing to convert" in result.output
 
 
-def test_strict_stops_at_a_bad_place(tmp_path: Path) -> None:
-    """With --strict the first invalid place exits with 1, and no registry is written."""
-    result = run(
-        "--registry-from",
-        "gtfs",
-        "--locations",
-        write(tmp_path / "s.txt", *STOPS),
-        "--registry",
-        tmp_path / "r.csv",
-        "--strict",
-    )
-    assert result.exit_code == 1
-    assert "line 7" in result.output
-    assert not (tmp_path / "r.csv").exists()
-
-
 def test_no_place_exits_with_1(tmp_path: Path) -> None:
     """A file without a valid place exits with 1, counts its rows by reason, and writes nothing."""
     path = write(tmp_path / "s.txt", STOPS[0], STOPS[-1])
