@@ -123,48 +123,36 @@ local function name_set(meta, prefix, name)
   return prefix .. name
 end
 
--- Add packed facts, sorted by time, to the sets of designated times. Skip evicted times, because no tick counts them.
-local function add_present(meta, prefix, evicted_until, blob, from, expiry)
-  local instant, arguments, count, i = nil, {}, 0, from
+-- Add packed facts, sorted by time, to the sets of designated times: people (p), or the lengths of visits (d). Of several
+-- lengths, the longest remains. Skip evicted times, because no tick counts them.
+local function add_timed(meta, prefix, kind, blob, from, expiry)
+  local evicted_until = get_number(meta, 'times_evicted_until')
+  local are_people, instant, arguments, count, i = kind == 'p', nil, {}, 0, from
+  local size, form = are_people and PRESENT or STAY, are_people and '>i8c20' or '>i8I4c20'
   local function flush()
     if count > 0 and not (evicted_until and instant <= evicted_until) then
-      local key = name_set(meta, prefix, 't:' .. string.format('%.0f', instant))
-      redis.call('SADD', key, unpack(arguments, 1, count))
+      local key = name_set(meta, prefix, (are_people and 't:' or 'd:') .. string.format('%.0f', instant))
+      if are_people then
+        redis.call('SADD', key, unpack(arguments, 1, count))
+      else
+        redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
+      end
       redis.call('EXPIRE', key, expiry)
     end
     count = 0
   end
   while i < #blob do
-    local at, member = struct.unpack('>i8c20', blob, i)
+    local at, first, second = struct.unpack(form, blob, i)
     if at ~= instant or count == PORTION then
       flush()
       instant = at
     end
-    arguments[count + 1] = member
-    count, i = count + 1, i + PRESENT
-  end
-  flush()
-end
-
--- Add packed visits, sorted by time, to the lengths at designated times. Of several lengths, the longest remains.
-local function add_stays(meta, prefix, evicted_until, blob, from, expiry)
-  local instant, arguments, count, i = nil, {}, 0, from
-  local function flush()
-    if count > 0 and not (evicted_until and instant <= evicted_until) then
-      local key = name_set(meta, prefix, 'd:' .. string.format('%.0f', instant))
-      redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
-      redis.call('EXPIRE', key, expiry)
+    if are_people then
+      arguments[count + 1] = first
+    else
+      arguments[2 * count + 1], arguments[2 * count + 2] = first, second
     end
-    count = 0
-  end
-  while i < #blob do
-    local at, length, member = struct.unpack('>i8I4c20', blob, i)
-    if at ~= instant or count == PORTION then
-      flush()
-      instant = at
-    end
-    arguments[2 * count + 1], arguments[2 * count + 2] = length, member
-    count, i = count + 1, i + STAY
+    count, i = count + 1, i + size
   end
   flush()
 end
@@ -174,10 +162,8 @@ local function add(meta, kind, stamp, blob, from, expiry)
   local prefix = string.sub(meta, 1, -5)
   if kind == 's' then
     add_seen(meta, prefix, stamp, blob, from, expiry)
-  elseif kind == 'd' then
-    add_stays(meta, prefix, get_number(meta, 'times_evicted_until'), blob, from, expiry)
   else
-    add_present(meta, prefix, get_number(meta, 'times_evicted_until'), blob, from, expiry)
+    add_timed(meta, prefix, kind, blob, from, expiry)
   end
 end
 

@@ -17,6 +17,7 @@ All numbers are big-endian.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -81,15 +82,11 @@ def _pack_seen(facts: FactArray) -> bytes:
     return b"".join((starts.size.to_bytes(4), groups.tobytes(), body.tobytes()))
 
 
-def _pack_present(facts: FactArray) -> bytes:
-    return make_facts(_PRESENT, **{name: facts[name] for name in ("instant", "row", "person")}).tobytes()
+def _pack_timed(form: np.dtype[np.void], facts: FactArray) -> bytes:
+    return make_facts(form, **{name: facts[name] for name in form.names or ()}).tobytes()
 
 
-def _pack_stays(facts: FactArray) -> bytes:
-    return make_facts(_STAY, **{name: facts[name] for name in ("instant", "length", "row", "person")}).tobytes()
-
-
-_PACKERS: Final = {"s": _pack_seen, "p": _pack_present, "d": _pack_stays}
+_PACKERS: Final = {"s": _pack_seen, "p": partial(_pack_timed, _PRESENT), "d": partial(_pack_timed, _STAY)}
 
 
 def read_stays(members: Iterable[bytes], lengths: Iterable[float | bytes]) -> list[tuple[bytes, int, int]]:

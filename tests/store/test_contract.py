@@ -41,22 +41,11 @@ def count(windows: RedisWindows, row: int, first_slot: int, shard: int = 2) -> i
     return int(reading.counts[0][0])
 
 
-def find_lowest(windows: RedisWindows) -> dict[int, int]:
-    """Return, by partition, the lowest progress of all shards."""
-    shards = windows.read_progress()
-    return {partition: min(shard.get(partition, -1) for shard in shards) for partition in shards[0]}
-
-
-def test_new_store_is_empty(windows: RedisWindows) -> None:
-    """A store without keys is empty."""
-    assert windows.is_empty()
-    assert windows.read_progress() == [{}, {}, {}, {}]
-    windows.begin(0, 0, COMPLETE_FROM_START)
-    assert not windows.is_empty()
-
-
 def test_store_before_begin(windows: RedisWindows, row: int, parameters: Parameters) -> None:
-    """Before `begin`, there is no progress and nobody is counted."""
+    """Before `begin`, the store is empty, there is no progress, a write does not start it, and nobody is counted."""
+    assert windows.is_empty()
+    assert windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
+    assert windows.read_progress() == [{}, {}, {}, {}]
     reading = windows.read({2: Question(windows=((0, [row]),), times=(EVENING,))})[2]
     assert reading.progress == {}
     assert (reading.complete_from, reading.evicted_before, reading.times_evicted_until) == (
@@ -66,45 +55,27 @@ def test_store_before_begin(windows: RedisWindows, row: int, parameters: Paramet
     )
     assert reading.counts[0].tolist() == [0]
     assert reading.present[EVENING].tolist() == [0] * parameters.registry.by_shard[2].size
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    assert not windows.is_empty()
+    assert windows.write([], {}) == windows.read({}) == {}
 
 
-def test_check_passes(windows: RedisWindows) -> None:
-    """A correct store passes its check."""
-    windows.check()
-
-
-@pytest.mark.promise(9)
-def test_person_counts_once(windows: RedisWindows, row: int) -> None:
-    """A person who comes several times counts once."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 3)], make_seen(row, (ANN, 5), (ANN, 7), (BOB, 6)))
-    # slot    5 6 7
-    # Ann     x   x
-    # Bob       x
-    # window  [---]
-    assert count(windows, row, 5) == 2
+Visits = tuple[tuple[bytes, int], ...]
+IN_WINDOW: dict[str, tuple[Visits, int, int]] = {
+    "several times": (((ANN, 5), (ANN, 7), (BOB, 6)), 5, 2),
+    "again after the window": (((ANN, 3), (ANN, 9)), 2, 1),  # at tick 5: she was there, although she came again later
+    "before the window": (((ANN, 3), (BOB, 4)), 4, 1),
+    "before the origin": (((ANN, -3), (BOB, -8)), -5, 1),
+}
 
 
 @pytest.mark.promise(9)
-def test_later_visit_stays_in_window(windows: RedisWindows, row: int) -> None:
-    """A person who comes again later still counts in an earlier window."""
+@pytest.mark.parametrize(("visits", "first_slot", "people"), IN_WINDOW.values(), ids=IN_WINDOW)
+def test_people_in_a_window(windows: RedisWindows, row: int, visits: Visits, first_slot: int, people: int) -> None:
+    """A window counts each person once who came in its first slot or later. There is no upper bound."""
     windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, 3), (ANN, 9)))
-    # slot           2 3 4 5 6 7 8 9
-    # Ann              x           x
-    # window at 5   [--------]          she was there, although she came again later
-    assert count(windows, row, 2) == 1
-
-
-def test_visit_before_the_window(windows: RedisWindows, row: int) -> None:
-    """A person last seen before the window does not count."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4)))
-    # slot    3 4 5 6
-    # Ann     x
-    # Bob       x
-    # window   [-----]
-    assert count(windows, row, 4) == 1
+    windows.write([OffsetRange(0, 0, 3)], make_seen(row, *visits))
+    assert count(windows, row, first_slot) == people
 
 
 @pytest.mark.promise(41)
@@ -121,81 +92,31 @@ def test_consent_is_counted_separately(windows: RedisWindows, parameters: Parame
     assert set(reading.consenting) == {EVENING}
 
 
-def test_slots_before_the_origin(windows: RedisWindows, row: int) -> None:
-    """Slots before the origin count like others."""
-    windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, -3), (BOB, -8)))
-    # slot    -8 … -5 -4 -3
-    # Ann                x
-    # Bob      x
-    # window       [------]
-    assert count(windows, row, -5) == 1
+@pytest.mark.promise(6, 27)
+def test_writes_in_any_order(windows: RedisWindows, row: int) -> None:
+    """A write advances every shard that has reached its start. Writing again, late, or in another order adds nothing.
 
-
-@pytest.mark.promise(27)
-def test_write_is_idempotent(windows: RedisWindows, row: int) -> None:
-    """Writing again has no effect."""
+    Ann came in slot 9 and then in slot 3; the older visit, written later, does not hide the newer one.
+    """
     windows.begin(0, 0, 0)
-    for _ in range(3):
-        assert windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4))) == {0: 2}
-    assert count(windows, row, 0) == 2
-    assert find_lowest(windows) == {0: 2}
-
-
-@pytest.mark.promise(27)
-def test_order_of_writes(windows: RedisWindows, row: int) -> None:
-    """The order of writes has no effect."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 1)], make_seen(row, (ANN, 9)))
-    windows.write([OffsetRange(0, 1, 2)], make_seen(row, (ANN, 3)))
-    # slot    3 … 9
-    # Ann     2nd 1st
-    # window     [--]    the older visit, written later, does not hide the newer one
-    assert count(windows, row, 8) == 1
-
-
-@pytest.mark.promise(6)
-def test_zombie_write(windows: RedisWindows, row: int) -> None:
-    """A late write of a zombie reverts nothing."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5)))
-    windows.write([OffsetRange(0, 10, 20)], make_seen(row, (BOB, 6)))
-    # offsets  0 ——— 10 ——— 20
-    # zombie   0 ——— 10
-    assert windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: 20}
-    assert count(windows, row, 5) == 2
+    late, early = (make_seen(row, (ANN, slot), (BOB, 5)) for slot in (9, 3))
+    for start, end, facts, reached in (
+        (0, 10, late, 10),
+        (10, 20, early, 20),
+        (0, 10, late, 20),  # a zombie
+        (15, 25, {}, 25),
+    ):
+        assert windows.write([OffsetRange(0, start, end)], facts) == {0: reached}
+        assert windows.read_progress() == [{0: reached}] * 4
+    assert [count(windows, row, first_slot) for first_slot in (5, 8, 10)] == [2, 1, 0]
 
 
 @pytest.mark.promise(6)
 def test_write_after_a_gap(windows: RedisWindows, row: int) -> None:
     """A write after a gap does not advance progress."""
     windows.begin(0, 0, 0)
-    # offsets  0 ——— 10        20 ——— 30
-    # progress 0
     assert windows.write([OffsetRange(0, 20, 30)], make_seen(row, (ANN, 5))) == {0: 0}
-    assert find_lowest(windows) == {0: 0}
-
-
-def test_write_without_progress(windows: RedisWindows, row: int) -> None:
-    """A write without progress does not start it."""
-    assert windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
-    assert windows.read_progress() == [{}, {}, {}, {}]
-
-
-def test_overlapping_write(windows: RedisWindows) -> None:
-    """An overlapping write advances progress to its end."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 10)], {})
-    # offsets  0 ——— 10
-    #             5 ——— 15
-    assert windows.write([OffsetRange(0, 5, 15)], {}) == {0: 15}
-
-
-def test_shards_without_facts_advance(windows: RedisWindows, row: int) -> None:
-    """A shard without facts advances too."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5)))
-    assert windows.read_progress() == [{0: 10}] * 4
+    assert windows.read_progress() == [{0: 0}] * 4
 
 
 def test_partitions_advance_independently(windows: RedisWindows) -> None:
@@ -205,21 +126,17 @@ def test_partitions_advance_independently(windows: RedisWindows) -> None:
     assert windows.write([OffsetRange(0, 0, 10), OffsetRange(7, 105, 110)], {}) == {0: 10, 7: 100}
 
 
-def test_begin_keeps_progress(windows: RedisWindows) -> None:
-    """`begin` does not change existing progress."""
-    windows.begin(0, 5, 3)
-    windows.begin(0, 50, 30)
-    assert windows.read_progress() == [{0: 5}] * 4
-    assert windows.read({0: Question()})[0].complete_from == 3
-
-
-def test_begin_raises_complete_from(windows: RedisWindows) -> None:
-    """A further partition may raise `complete_from`, but never lowers it."""
-    windows.begin(0, 0, 30)
-    windows.begin(1, 0, COMPLETE_FROM_START)
-    assert windows.read({0: Question()})[0].complete_from == 30
-    windows.begin(2, 0, 40)
-    assert windows.read({0: Question()})[0].complete_from == 40
+def test_begin(windows: RedisWindows) -> None:
+    """`begin` changes no progress that exists. A further partition may raise `complete_from`, but never lowers it."""
+    for partition, offset, complete_from, then in (
+        (0, 5, 3, 3),
+        (0, 50, 30, 3),
+        (1, 0, COMPLETE_FROM_START, 3),
+        (2, 0, 9, 9),
+    ):
+        windows.begin(partition, offset, complete_from)
+        assert windows.read({0: Question()})[0].complete_from == then
+    assert windows.read_progress() == [{0: 5, 1: 0, 2: 0}] * 4
 
 
 def test_restart(windows: RedisWindows) -> None:
@@ -241,34 +158,19 @@ def test_numbers_of_sixteen_digits(windows: RedisWindows) -> None:
     assert windows.read({1: Question()})[1].times_evicted_until == EVENING + 1
 
 
-def test_designated_time_by_location(windows: RedisWindows, parameters: Parameters) -> None:
-    """People at a designated time are counted by location."""
+@pytest.mark.promise(16)
+def test_people_at_designated_times(windows: RedisWindows, parameters: Parameters) -> None:
+    """People are counted by designated time and location. A person at two places at one time counts at both."""
     rows = parameters.registry.by_shard[2]
     first, last = int(rows[0]), int(rows[-1])
     windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 4)], make_present(EVENING, (first, ANN), (first, BOB), (last, EVE), (first, ANN)))
+    windows.write([OffsetRange(0, 0, 4)], make_present(EVENING, (first, ANN), (first, BOB), (last, ANN), (first, ANN)))
     windows.write([OffsetRange(0, 4, 5)], make_present(EVENING, (first, ANN)))
-    counts = windows.read({2: Question(times=(EVENING,))})[2].present[EVENING]
-    assert counts.tolist() == [2, *[0] * (rows.size - 2), 1]
-    assert counts.dtype == np.int64
-
-
-def test_designated_times_are_separate(windows: RedisWindows, row: int) -> None:
-    """Designated times are counted separately."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 1)], make_present(EVENING, (row, ANN)))
-    windows.write([OffsetRange(0, 1, 3)], make_present(MORNING, (row, ANN), (row, BOB)))
-    reading = windows.read({2: Question(times=(MORNING, EVENING))})[2]
-    assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [2, 1]
-
-
-@pytest.mark.promise(16)
-def test_person_at_two_places(windows: RedisWindows, parameters: Parameters) -> None:
-    """A person at two places at a designated time counts at both."""
-    first, second = (int(row) for row in parameters.registry.by_shard[2][:2])
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 2)], make_present(EVENING, (first, ANN), (second, ANN)))
-    assert windows.read({2: Question(times=(EVENING,))})[2].present[EVENING][:2].tolist() == [1, 1]
+    windows.write([OffsetRange(0, 5, 6)], make_present(MORNING, (last, EVE)))
+    present = windows.read({2: Question(times=(EVENING, MORNING))})[2].present
+    assert present[EVENING].tolist() == [2, *[0] * (rows.size - 2), 1]
+    assert present[MORNING].tolist() == [*[0] * (rows.size - 1), 1]
+    assert present[EVENING].dtype == np.int64
 
 
 @pytest.mark.promise(6)
@@ -285,14 +187,6 @@ def test_eviction_is_recorded(windows: RedisWindows, row: int) -> None:
     assert windows.read({2: Question()})[2].evicted_before == 4
 
 
-def test_eviction_bounds_never_fall(windows: RedisWindows) -> None:
-    """`evicted_before` and `times_evicted_until` are never lowered."""
-    windows.evict(EVERY_SHARD, 9, [EVENING], [])
-    windows.evict(EVERY_SHARD, 4, [MORNING], [])
-    reading = windows.read({0: Question()})[0]
-    assert (reading.evicted_before, reading.times_evicted_until) == (9, EVENING)
-
-
 def test_evicted_time_is_recorded(windows: RedisWindows, row: int) -> None:
     """An evicted designated time has no people, and raises `times_evicted_until`."""
     windows.begin(0, 0, 0)
@@ -304,24 +198,17 @@ def test_evicted_time_is_recorded(windows: RedisWindows, row: int) -> None:
     assert reading.times_evicted_until == MORNING
 
 
-def test_evict_named_shards(windows: RedisWindows, row: int) -> None:
-    """Only the named shards are evicted."""
-    windows.begin(0, 0, 0)
-    windows.write([OffsetRange(0, 0, 1)], make_seen(row, (ANN, 3)))
-    windows.evict([0, 1], 5, [], [])
-    assert count(windows, row, 0) == 1
-    assert [reading.evicted_before for reading in windows.read({1: Question(), 2: Question()}).values()] == [
-        5,
-        COMPLETE_FROM_START,
-    ]
-
-
-def test_evict_keeps_progress(windows: RedisWindows) -> None:
-    """Eviction does not change progress and `complete_from`."""
+def test_eviction_changes_nothing_else(windows: RedisWindows, row: int) -> None:
+    """Eviction never lowers its bounds, and changes neither other shards nor progress and `complete_from`."""
     windows.begin(0, 5, 3)
-    windows.evict(EVERY_SHARD, 9, [EVENING], [])
-    assert windows.read_progress() == [{0: 5}] * 4
-    assert windows.read({0: Question()})[0].complete_from == 3
+    windows.write([OffsetRange(0, 5, 6)], make_seen(row, (ANN, 3)))
+    windows.evict([0, 1], 9, [EVENING], [])
+    windows.evict([0, 1], 4, [MORNING], [])
+    reading, other = windows.read({0: Question(), 2: Question()}).values()
+    assert (reading.evicted_before, reading.times_evicted_until) == (9, EVENING)
+    assert (other.evicted_before, other.times_evicted_until) == (COMPLETE_FROM_START, NEVER)
+    assert (reading.progress, reading.complete_from) == (other.progress, other.complete_from) == ({0: 6}, 3)
+    assert count(windows, row, 0) == 1
 
 
 def test_large_batch(windows: RedisWindows, row: int) -> None:
@@ -334,14 +221,6 @@ def test_large_batch(windows: RedisWindows, row: int) -> None:
     assert windows.write([OffsetRange(0, 0, 50)], {2: facts}) == {0: 50}
     reading = windows.read({2: Question(windows=((5, [row]),), times=(EVENING,))})[2]
     assert (reading.counts[0][0], int(reading.present[EVENING][0])) == (25_001, 25_001)
-
-
-def test_empty_writes_and_reads(windows: RedisWindows) -> None:
-    """Empty facts, writes and questions are allowed."""
-    windows.begin(0, 0, 0)
-    assert windows.write([OffsetRange(0, 0, 1)], {2: []}) == {0: 1}
-    assert windows.write([], {}) == {}
-    assert windows.read({}) == {}
 
 
 def test_time(windows: RedisWindows, clock: SteppedClock) -> None:

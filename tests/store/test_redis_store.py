@@ -84,16 +84,25 @@ def test_script_flush(redis_windows: RedisWindows, raw: redis.Redis) -> None:
     assert redis_windows.read({0: Question()})[0].progress == {0: 2}
 
 
-@pytest.mark.parametrize("spoilt", ["window", "time"])
+@pytest.mark.parametrize(
+    ("operation", "spoilt"),
+    [("write", "window"), ("write", "time"), ("read", "window"), ("read", "time"), ("evict", "window")],
+)
 def test_foreign_key_drops_progress(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions, spoilt: str
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions, operation: str, spoilt: str
 ) -> None:
     """A key of another type deletes the shard's progress, which would claim missing facts."""
+    question = Question(windows=((0, [row]),), times=(EVENING,))
+    run = {
+        "write": lambda: redis_windows.write([OffsetRange(0, 10, 20)], facts),
+        "read": lambda: redis_windows.read({2: question}),
+        "evict": lambda: redis_windows.evict(ALL, 1, [], []),
+    }
     redis_windows.begin(0, 0, 0)
     redis_windows.write([OffsetRange(0, 0, 10)], facts)
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
-    with pytest.raises(WindowsError) as refusal:
-        redis_windows.write([OffsetRange(0, 10, 20)], facts)
+    with pytest.raises(WindowsError, match="Delete all keys") as refusal:
+        run[operation]()
     # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
     assert redis_windows.read_progress()[2] == {}
     assert KEYS.tag(2) in str(refusal.value)
@@ -123,25 +132,6 @@ def test_foreign_key_without_client(
         with pytest.raises(KeyboardInterrupt):
             redis_windows.write([OffsetRange(0, 0, 10)], facts)
     assert redis_windows.read_progress()[2] == {0: 0}
-
-
-@pytest.mark.parametrize("spoilt", ["window", "time"])
-def test_read_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int, spoilt: str) -> None:
-    """Reading finds a key of another type."""
-    redis_windows.begin(0, 0, 0)
-    raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
-    with pytest.raises(WindowsError, match="Delete all keys"):
-        redis_windows.read({2: Question(windows=((0, [row]),), times=(EVENING,))})
-    assert redis_windows.read_progress()[2] == {}
-
-
-def test_evict_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int) -> None:
-    """Eviction finds a window of another type."""
-    redis_windows.begin(0, 0, 0)
-    raw.set(KEYS.window(2, row), "someone else's")
-    with pytest.raises(WindowsError, match="Delete all keys"):
-        redis_windows.evict(ALL, 1, [], [])
-    assert redis_windows.read_progress()[2] == {}
 
 
 def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None:
@@ -308,7 +298,7 @@ def test_shard_is_in_one_cluster_slot(parameters: Parameters, valkey_cluster: Em
 
 
 @pytest.mark.promise(6)
-@pytest.mark.parametrize("max_lead", [1, 400])
+@pytest.mark.parametrize("max_lead", [0, 1, 400])
 def test_expiry(
     max_lead: int,
     parameters: Parameters,
@@ -318,12 +308,14 @@ def test_expiry(
     facts: Portions,
 ) -> None:
     """
-    Progress expires after twice the time in which facts can be counted, and facts expire after it.
+    Progress expires after twice the time in which facts can be counted, at least an hour, and facts expire after it.
 
     If facts expired before the progress that claims them, a place would be called safe because nobody is counted.
     """
-    windows = open_windows(server, of=replace(parameters, max_lead=max_lead))
-    expiry = 2 * (parameters.history_slots + max_lead) * parameters.grid.length // SECOND
+    grid = parameters.grid if max_lead else replace(parameters.grid, length=SECOND)
+    parameters = replace(parameters, max_lead=max_lead, grid=grid)
+    windows = open_windows(server, of=parameters)
+    expiry = max(3_600, 2 * (parameters.history_slots + max_lead) * grid.length // SECOND)
 
     def as_long_as_needed() -> bool:
         lifetimes = {key: raw.ttl(key) for key in raw.scan_iter()}
@@ -344,13 +336,6 @@ def test_expiry(
         raw.hset(KEYS.meta(shard), "renewed", 0)
     windows.evict(ALL, 0, [], [EVENING])
     assert as_long_as_needed()
-
-
-def test_least_expiry(parameters: Parameters, raw: redis.Redis, server: EmbeddedValkey, open_windows: Open) -> None:
-    """The expiry of progress is at least an hour, and that of facts twice as long."""
-    windows = open_windows(server, of=replace(parameters, grid=replace(parameters.grid, length=SECOND), at_times=()))
-    windows.begin(0, 0, 0)
-    assert all(3_540 <= raw.ttl(key) / (1 if key.endswith(b":meta") else 2) <= 3_600 for key in raw.scan_iter())
 
 
 @pytest.mark.promise(22)
