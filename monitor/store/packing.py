@@ -16,7 +16,7 @@ All numbers are big-endian.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -86,7 +86,11 @@ def _pack_timed(form: np.dtype[np.void], facts: FactArray) -> bytes:
     return make_facts(form, **{name: facts[name] for name in form.names or ()}).tobytes()
 
 
-_PACKERS: Final = {"s": _pack_seen, "p": partial(_pack_timed, _PRESENT), "d": partial(_pack_timed, _STAY)}
+_PACKERS: Final[Mapping[str, Callable[[FactArray], bytes]]] = {
+    "s": _pack_seen,
+    "p": partial(_pack_timed, _PRESENT),
+    "d": partial(_pack_timed, _STAY),
+}
 
 
 def read_stays(members: Iterable[bytes], lengths: Iterable[float | bytes]) -> list[tuple[bytes, int, int]]:

@@ -127,7 +127,8 @@ def test_bad_visit_between_good_ones() -> None:
     """A bad visit is refused alone, independent of the form of the other visits (docs/rules.md, rule 7)."""
     items: list[tuple[Any, Reason]] = [({**GOOD, **change}, reason) for change, reason in BAD_VISITS]
     items += [({**GOOD, "arrived_at": text}, Reason.BAD_TIME) for text in BAD]
-    items += [(item, Reason.NOT_A_VISIT) for item in (None, 3, "x", [], {}, {"visits": []}, {"person_id": "p"})]
+    others: list[Any] = [None, 3, "x", [], {}, {"visits": []}, {"person_id": "p"}]
+    items += [(item, Reason.NOT_A_VISIT) for item in others]
     for bad, reason in items:
         for sibling in (GOOD, {**GOOD, "app": 1}, {**GOOD, "arrived_at": "2026-11-20T08:15:00+00:00"}):
             for envelope in ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]}):

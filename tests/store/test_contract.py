@@ -57,7 +57,8 @@ def test_store_before_begin(windows: RedisWindows, row: int, parameters: Paramet
     assert reading.present[EVENING].tolist() == [0] * parameters.registry.by_shard[2].size
     windows.begin(0, 0, COMPLETE_FROM_START)
     assert not windows.is_empty()
-    assert windows.write([], {}) == windows.read({}) == {}
+    assert windows.write([], {}) == {}
+    assert windows.read({}) == {}
 
 
 Visits = tuple[tuple[bytes, int], ...]

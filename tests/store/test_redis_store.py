@@ -93,7 +93,7 @@ def test_foreign_key_drops_progress(
 ) -> None:
     """A key of another type deletes the shard's progress, which would claim missing facts."""
     question = Question(windows=((0, [row]),), times=(EVENING,))
-    run = {
+    run: dict[str, Callable[[], object]] = {
         "write": lambda: redis_windows.write([OffsetRange(0, 10, 20)], facts),
         "read": lambda: redis_windows.read({2: question}),
         "evict": lambda: redis_windows.evict(ALL, 1, [], []),
