@@ -99,19 +99,12 @@ class HotSpotsEntry:
 LedgerEntry = StartEntry | OwnerEntry | OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
 
-class _Answer(Struct):
-    tick: int
-    noisy_count: int
-    epsilon: str
-    until: int
-
-
 class _OverTime(Struct):
     monitor: str
     location_id: str
     tick: int
     status: Literal["safe", "noisy_count", "paused", "unknown"]
-    answers: list[_Answer]
+    answers: tuple[Mark, ...]
 
 
 class _NoisyCount(Struct):
@@ -126,10 +119,10 @@ class _AtTimes(Struct):
     tick: int
     status: Literal["complete", "unknown"]
     final: bool
-    epsilon: str
+    epsilon: Fraction
     noisy_counts: dict[str, _NoisyCount]
     shards: int = 1
-    at_least_epsilon: str | None = None
+    at_least_epsilon: Fraction | None = None
 
 
 class _HotSpots(Struct):
@@ -137,14 +130,9 @@ class _HotSpots(Struct):
     time: str
     tick: int
     status: Literal["complete", "unknown"]
-    epsilon: str
+    epsilon: Fraction
 
 
-_decode_over_time = msgspec.json.Decoder(_OverTime).decode
-_decode_at_times = msgspec.json.Decoder(_AtTimes).decode
-_decode_hot_spots = msgspec.json.Decoder(_HotSpots).decode
-_decode_owner = msgspec.json.Decoder(OwnerEntry).decode
-_decode_start = msgspec.json.Decoder(StartEntry).decode
 _parse_instant = lru_cache(maxsize=4096)(parse_instant)
 
 
@@ -153,12 +141,23 @@ def _parse_epsilon(epsilon: str) -> Fraction:
     return parse_recorded(epsilon)
 
 
+def _decode_epsilon(_: type, value: object) -> Fraction:
+    """Return the ε of a record: `Fraction` is the one type of the records that msgspec does not know."""
+    if not isinstance(value, str):
+        raise EpsilonError(f"ε is a JSON {type(value).__name__}: expected a string")
+    return _parse_epsilon(value)
+
+
+_decode_over_time = msgspec.json.Decoder(_OverTime, dec_hook=_decode_epsilon).decode
+_decode_at_times = msgspec.json.Decoder(_AtTimes, dec_hook=_decode_epsilon).decode
+_decode_hot_spots = msgspec.json.Decoder(_HotSpots, dec_hook=_decode_epsilon).decode
+_decode_owner = msgspec.json.Decoder(OwnerEntry).decode
+_decode_start = msgspec.json.Decoder(StartEntry).decode
+
+
 def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
     record = _decode_over_time(value)
-    marks = tuple(
-        Mark(answer.tick, answer.noisy_count, _parse_epsilon(answer.epsilon), answer.until) for answer in record.answers
-    )
-    return OverTimeEntry(ce_id, record.monitor, record.location_id, record.tick, record.status, marks)
+    return OverTimeEntry(ce_id, record.monitor, record.location_id, record.tick, record.status, record.answers)
 
 
 def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
@@ -172,18 +171,16 @@ def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
         tick=record.tick,
         status=record.status,
         final=record.final,
-        epsilon=_parse_epsilon(record.epsilon),
+        epsilon=record.epsilon,
         noisy_counts=noisy_counts,
         shards=record.shards,
-        at_least_epsilon=None if record.at_least_epsilon is None else _parse_epsilon(record.at_least_epsilon),
+        at_least_epsilon=record.at_least_epsilon,
     )
 
 
 def _read_hot_spots(ce_id: str, value: bytes) -> HotSpotsEntry:
     record = _decode_hot_spots(value)
-    return HotSpotsEntry(
-        ce_id, record.monitor, _parse_instant(record.time), record.tick, record.status, _parse_epsilon(record.epsilon)
-    )
+    return HotSpotsEntry(ce_id, record.monitor, _parse_instant(record.time), record.tick, record.status, record.epsilon)
 
 
 def _read_dwell(ce_id: str, value: bytes) -> HotSpotsEntry:

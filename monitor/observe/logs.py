@@ -36,11 +36,6 @@ def log_fields(**fields: str | int) -> Iterator[None]:
         _FIELDS.reset(token)
 
 
-def get_log_fields() -> Mapping[str, str | int]:
-    """Return the fields of the current thread."""
-    return _FIELDS.get()
-
-
 LogFormat = Literal["auto", "text", "json"]
 
 # At DEBUG, kafka-python logs the keys and values that it sends, which are personal data. At ERROR, it logs each retry
@@ -63,7 +58,7 @@ class _JsonFormatter(_UtcFormatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **get_log_fields(),
+            **_FIELDS.get(),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -95,11 +90,7 @@ def set_up_logging(level: int = logging.INFO, log_format: LogFormat = "auto") ->
         logging.getLogger(name).setLevel(max(level, minimum))
 
 
-def describe_unexpected(error: BaseException) -> str:
-    """Return the lines of code that an error left, one call after the other, and the class of the error."""
-    return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
-
-
 def log_unexpected(log: logging.Logger, message: str, *arguments: object, error: BaseException) -> None:
-    """Log a message at level ERROR, followed by the lines of code and the class of an error."""
-    log.error(f"{message}:\n%s", *arguments, describe_unexpected(error))  # noqa: G004  # `message` is a format itself
+    """Log a message at level ERROR, then the lines of code that an error left, call after call, and its class."""
+    where = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+    log.error(f"{message}:\n%s", *arguments, where)  # noqa: G004  # `message` is a format itself

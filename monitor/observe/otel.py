@@ -189,7 +189,7 @@ class OtelExport:
         resource = _describe(service)
         translator = MetricsTranslator(resource, SCOPE, metrics.registry)
         exporter = OTLPMetricExporter(endpoint=_build_address(settings, "metrics"))
-        self._push = PeriodicPush(lambda: _export(exporter, translator.read()), settings.interval / SECOND)
+        self._push = PeriodicPush(lambda: exporter.export(translator.read()), settings.interval / SECOND)
         if settings.traces:
             self._tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
             self._tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(_build_address(settings, "traces"))))
@@ -209,10 +209,6 @@ class OtelExport:
             self._tracing.shutdown()
         if self._push is not None:
             self._push.close()
-
-
-def _export(exporter: OTLPMetricExporter, metrics: MetricsData) -> None:
-    exporter.export(metrics)
 
 
 def _describe(service: str) -> Resource:
