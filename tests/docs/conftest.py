@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^```\w*\n.*?^```$", re.DOTALL | re.MULTILINE)
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -20,10 +20,6 @@ class Document:
 
     path: Path
     text: str
-
-    def fences(self, language: str) -> list[str]:
-        """Return the code blocks of a language."""
-        return [code for found, code in _FENCE.findall(self.text) if found == language]
 
     @property
     def prose(self) -> str:

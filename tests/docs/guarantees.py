@@ -22,21 +22,19 @@ def collect_tests(root: Path) -> dict[int, list[str]]:
     promises: dict[int, list[str]] = defaultdict(list)
     for path in sorted((root / "tests").rglob("test_*.py")):
         file = path.relative_to(root).as_posix()
-        for name, numbers in find_marked_tests(ast.parse(path.read_text(encoding="utf-8")).body):
+        for name, numbers in find_tests(ast.parse(path.read_text(encoding="utf-8")).body):
             for number in numbers:
                 promises[number].append(file + name)
     return dict(promises)
 
 
-def find_marked_tests(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, list[int]]]:
-    """Yield each marked test as ("::Class::test", its promises)."""
+def find_tests(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, list[int]]]:
+    """Yield each test as ("::Class::test", the promises of its markers)."""
     for node in body:
-        if isinstance(node, ast.ClassDef):
-            yield from find_marked_tests(node.body, f"{prefix}::{node.name}")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            numbers = [number for decorator in node.decorator_list for number in read_marker(decorator)]
-            if numbers:
-                yield f"{prefix}::{node.name}", numbers
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield from find_tests(node.body, f"{prefix}::{node.name}")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield f"{prefix}::{node.name}", [each for marker in node.decorator_list for each in read_marker(marker)]
 
 
 def read_marker(decorator: ast.expr) -> list[int]:

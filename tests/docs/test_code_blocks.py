@@ -7,6 +7,7 @@ options by click, targets by the Makefile. Statements that need no server run in
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -20,17 +21,27 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.config.whole_config import Config
+from monitor.contracts.output_records import AtTimesSnapshot, OverTimeAlert
+from monitor.contracts.parameters import find_shard
+from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
+from monitor.contracts.visits import Fault
+from monitor.tools.page.static_files import read_openapi
 from simulators.cli import cli as simulators
 from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
-from tests.docs.conftest import ROOT, Document, read_documents
+from tests.docs.conftest import ROOT, read_documents
+from tests.ingest.one_by_one import decode
 
 TUTORIAL: Final = "docs/tutorial/own-data.md"
 NOT_CODE: Final = ("text", "mermaid", "java", "go")
 """Languages without a check here. `test_send_visits.py` runs the programs in Java and Go."""
+
+VISITS: Final = Draft202012Validator(build_visits_schema())
+ALERTS: Final = Draft202012Validator(build_alerts_schema())
 
 OFFLINE: Final = ("check", "convert", "plan", "register", "schema", "size")
 """Commands that need no server: they run."""
@@ -154,10 +165,29 @@ def test_properties_are_pairs(block: Block) -> None:
 
 
 @select("json")
-def test_json_block_starts_a_line(block: Block) -> None:
-    """The block begins at the start of a line, where `test_documents.py` finds it and validates it as a record."""
-    text = (ROOT / block.page).read_text(encoding="utf-8")
-    assert block.code in Document(ROOT / block.page, text).fences("json")
+def test_json_block_is_valid(block: Block) -> None:
+    """The block is a record of visits, an answer or a response of the page, by its schema and its model."""
+    value = json.loads(block.code)
+    if "kind" in value:
+        ALERTS.validate(value)
+        model = AtTimesSnapshot if value["kind"] == "at_times" else OverTimeAlert
+        assert model.model_validate(value).model_dump(mode="json") == value
+    elif "answers" in value:
+        schema = {"$ref": "#/components/schemas/States", "components": read_openapi()["components"]}
+        Draft202012Validator(schema).validate(value)
+    else:
+        VISITS.validate(value)
+        decoded = decode(block.code.encode())
+        assert decoded.visits
+        assert not any(isinstance(fault, Fault) for fault in decoded.faults)
+
+
+def test_snapshot_example_is_in_its_shard() -> None:
+    """The locations of the example of a snapshot belong to its shard."""
+    examples = [json.loads(block.code) for block in CODE if block.language == "json"]
+    (snapshot,) = [value for value in examples if value.get("kind") == "at_times"]
+    for place in (*snapshot["noisy_counts"], *snapshot["counts_at_least"]):
+        assert find_shard(place, snapshot["shards"]) == snapshot["shard"]
 
 
 CHECKS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -165,6 +195,6 @@ CHECKS: Final[Mapping[str, Callable[..., Any]]] = {
     "python": test_python_blocks_run,
     "yaml": test_yaml_block_is_a_configuration,
     "properties": test_properties_are_pairs,
-    "json": test_json_block_starts_a_line,
+    "json": test_json_block_is_valid,
 }
 """The languages that are checked, each with its test."""

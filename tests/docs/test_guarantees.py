@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.docs.guarantees import collect_tests
+from tests.docs.guarantees import collect_tests, find_tests
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
 _PARTS = re.compile(r"^\*\*(Promise|Assumes)\.\*\*", re.MULTILINE)
-
-
-def _find_tests(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
-    for node in body:
-        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            yield from _find_tests(node.body, f"{prefix}::{node.name}")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            yield f"{prefix}::{node.name}"
 
 
 @cache
@@ -31,7 +22,7 @@ def _collected(file: Path) -> frozenset[str]:
     """Return the tests that pytest collects from a file, as "::Class::test", without parameters."""
     if not file.is_file():
         return frozenset()
-    return frozenset(_find_tests(ast.parse(file.read_text(encoding="utf-8")).body))
+    return frozenset(name for name, _ in find_tests(ast.parse(file.read_text(encoding="utf-8")).body))
 
 
 @pytest.fixture
