@@ -86,7 +86,7 @@ def _compute_report(valid: ValidConfig, others: tuple[Path, ...], delays_file: P
 
 def _print(report: CheckReport, live: LiveReport | None, *, as_json: bool) -> None:
     if as_json:
-        tree = json.loads(report.to_json()) | ({} if live is None else {"live": live.to_tree()})
+        tree = report.to_tree() | ({} if live is None else {"live": live.to_tree()})
         click.echo(json.dumps(tree, ensure_ascii=False, indent=2))
         return
     console = Console()

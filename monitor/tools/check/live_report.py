@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from monitor.contracts.instants import format_instant
-from monitor.privacy.epsilon import format_epsilon
+from monitor.tools.check.report import make_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class LiveReport:
 
     def to_tree(self) -> dict[str, Any]:
         """Return the report as an object for JSON: ε as exact strings, times as RFC 3339."""
-        tree: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_format_exact))
+        tree = make_tree(self)
         for entry, names in (
             (tree, ("at", "last_answers")),
             (tree["cost"], ("fits_from",)),
@@ -163,9 +162,3 @@ def format_time(instant: int) -> str | None:
         return format_instant(instant)
     except OverflowError:
         return None
-
-
-def _format_exact(value: object) -> str:
-    if isinstance(value, Fraction):
-        return format_epsilon(value)
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -157,24 +157,33 @@ class CheckReport:
         """The verdicts that ask for a change, as texts."""
         return tuple(str(verdict) for verdict in self.verdicts if verdict.level != FINE)
 
-    def to_json(self) -> str:
-        """Return the report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
-        tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
-        tree["warnings"] = self.warnings
+    def to_tree(self) -> dict[str, Any]:
+        """Return the report as an object for JSON: ε as exact strings ("1/2"), durations as in the configuration."""
+        tree = make_tree(self)
         for other, entry in zip(self.others, tree["others"], strict=True):
             entry["period"] = format_duration(other.period)
-        tree["together"] = self.together
-        tree["counted"] = [one.to_tree() for one in self.counted]
-        tree["overlap"] = None if self.overlap is None else self.overlap.to_tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:
                 entry["pause"]["duration"] = format_duration(monitor.pause.duration)
             if monitor.dwell is not None:
                 entry["dwell"]["longest_visit"] = format_duration(monitor.dwell.longest_visit)
-        return json.dumps(tree, ensure_ascii=False, indent=2, default=_format_exact)
+        return tree | {
+            "period": format_duration(self.period),
+            "assumption": ASSUMPTION,
+            "warnings": list(self.warnings),
+            "together": format_epsilon(self.together),
+            "counted": [one.to_tree() for one in self.counted],
+            "overlap": None if self.overlap is None else self.overlap.to_tree(),
+        }
 
 
-def _format_exact(value: object) -> Any:
+def make_tree(report: Any) -> dict[str, Any]:
+    """Return a dataclass as an object for JSON, with ε as exact strings."""
+    tree: dict[str, Any] = json.loads(json.dumps(asdict(report), default=_format_exact))
+    return tree
+
+
+def _format_exact(value: object) -> str:
     if isinstance(value, Fraction):
         return format_epsilon(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

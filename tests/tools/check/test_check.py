@@ -241,7 +241,7 @@ def test_false_alarms_decide_the_verdict(threshold: str, level: str, false: str)
     text = format_text(report)
     assert f"  {level:7}  evening: an empty location" in text
     assert re.search(r"\de[+-]\d", text) is None
-    assert json.loads(report.to_json())["verdicts"][2] == {
+    assert report.to_tree()["verdicts"][2] == {
         "level": level,
         "about": "evening",
         "text": verdict.text,
@@ -275,7 +275,7 @@ def test_unencrypted_passwords_cause_a_warning() -> None:
         **{f"KAFKA__{name}": value for name, value in sasl.items()},
     )
     assert [warning.partition(":")[0] for warning in report.warnings] == ["kafka", "redis"]
-    assert "hunter2" not in format_text(report) + report.to_json() + repr(report)
+    assert "hunter2" not in format_text(report) + str(report.to_tree()) + repr(report)
 
 
 @pytest.mark.promise(16)
@@ -292,7 +292,7 @@ def test_long_default_stay_causes_a_warning() -> None:
         "busiest this may cost 117/2 within the period, not 59/4. Report left_at, or set default_stay to 20m or less."
     )
     assert warning in join_words(report)
-    tree = json.loads(report.to_json())
+    tree = report.to_tree()
     assert tree["warnings"] == [warning]
     assert tree["overlap"] == {
         "default_stay": "1h",
@@ -363,7 +363,7 @@ def test_words_are_whole_at_80_columns(example: str) -> None:
 
 def test_json_report_is_exact() -> None:
     """The JSON report has ε as exact strings and durations as configured."""
-    tree = json.loads(report_city().to_json())
+    tree = report_city().to_tree()
     assert (tree["service"], tree["locations"], tree["period"]) == ("city", 200, "14d")
     assert (tree["stated"], tree["total"], tree["warnings"]) == ("15", "59/4", [])
     hubs = tree["monitors"][0]
@@ -391,7 +391,7 @@ def test_report_of_hot_spots() -> None:
         "busiest: 5 of 200 locations are named, each with an upper bound of its number of people; none is called "
         "safe. Noise adds 2.5 people to a count on average, and fewer than 25 to every count with a chance of 95.0 %."
     ) in text
-    ranking = json.loads(report.to_json())["monitors"][3]["ranking"]
+    ranking = report.to_tree()["monitors"][3]["ranking"]
     assert (ranking["top"], ranking["below"]) == (5, 25)
 
 
@@ -417,7 +417,7 @@ def test_sum_over_publishers() -> None:
     north = Publisher("north", Fraction(1, 2), 7 * DAY)
     report = compute_report(load_valid_config(EXAMPLES / "city.yaml", {}), (north,))
     assert report.together == 15 + 1
-    tree = json.loads(report.to_json())
+    tree = report.to_tree()
     assert (tree["together"], tree["others"]) == ("16", [{"name": "north", "epsilon": "1/2", "period": "7d"}])
     text = join_words(report)
     assert "north: ε = 1/2 in any 7 days = 1 in 14 days together: ε = 16 in any 14 days" in text
