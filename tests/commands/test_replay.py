@@ -55,7 +55,7 @@ class ReplayTown(Town):
             over_time("places", ["inn", "bath"], 5, "3h"),
             morning | {"threshold": 3, "reporting_horizon": "4h"},
         ]
-        tree = build_tree(name, kafka, store, monitors, inputs=3, ledger_partitions=2, **HOURS)
+        tree = build_tree(name, kafka, store, monitors, inputs=3, ledger_partitions=4, **HOURS)
         super().__init__(folder, tree, ["inn", "bath", "mill", "farm"])
         self.out = folder / "out.jsonl"
 
@@ -122,6 +122,9 @@ def test_every_tick_is_decided_in_order(
     assert [value["tick"] for value in places if value["location_id"] == "bath"] == list(range(LAST_TICK + 1))
     order = [(r["value"]["tick"], r["partition"], r["offset"]) for r in records if "tick" in r["value"]]
     assert order == sorted(order)
+    assert {record["value"].get("kind", record["key"]) for record in records if "tick" in record["value"]} == {
+        *("over_time", "at_times", "owner")  # an owner record names a tick that has no answers in its partition
+    }
     assert {tuple(record) for record in records} == {("key", "headers", "value", "partition", "offset")}
     assert town.reasons() == sorted(["unknown_location", "left_before_arrived", "bad_time", "bad_id", "not_a_visit"])
     assert read_fates(ended.stdout)["dead_letter"] == 5

@@ -106,7 +106,7 @@ def charge_busiest(horizon: str) -> dict[str, Any]:
 
 
 def test_totals_are_drawn_once(tiny: Tiny) -> None:
-    """A time that was answered under a shorter horizon needs no second answer at its new last tick.
+    """A time that was answered under a shorter horizon needs no second answer at its new last tick, and gets none.
 
     tick       2    3         4           5
     horizon   2 h  2 h: 3    3 h: due    3 h
@@ -115,10 +115,14 @@ def test_totals_are_drawn_once(tiny: Tiny) -> None:
     earlier = tiny.folder / "earlier.yaml"
     earlier.write_text(tiny.config.replace("reporting_horizon: 3h", "reporting_horizon: 2h"))
     first, second = charge_busiest("2h"), charge_busiest("3h")
-    drawn = [busiest({"shop": 3}, 3, 1, "complete")]
-    later = [owner(second), *(owner(second, tick=tick) for tick in (4, 5, 6))]
-    for drawings, found in ((drawn, []), ([owner(first, tick=3)], ["partition 0, tick 4: busiest has 0 of 1 records"])):
-        tiny.records = [owner(first), owner(first, tick=2), *drawings, *later]
+    (drawn, again), none = (busiest({"shop": 3}, tick, 1, "complete") for tick in (3, 4)), owner(second, tick=4)
+    for at_3, at_4, found in (
+        (drawn, none, []),
+        (owner(first, tick=3), none, ["partition 0, tick 4: busiest has 0 of 1 records"]),
+        (drawn, again, [f"busiest/{TIME}, tick 4: the time is answered a second time"]),
+    ):
+        tiny.records = [owner(first), owner(first, tick=2), at_3, owner(second), at_4]
+        tiny.records += [owner(second, tick=tick) for tick in (5, 6)]
         visits, config, alerts = tiny.write()
         report = audit(visits, [config, earlier], alerts)
         assert [text for text in report.violations["ticks"] if text != NO_ANSWER][-1:] == found
