@@ -1,22 +1,147 @@
-"""Forged records: whatever somebody writes to the output, the audit goes on, finds it, and does not quote it."""
+"""Forged records: whatever somebody writes to the output, the audit goes on, finds it, and does not quote it.
+
+Each field of a valid record of every kind is replaced by a hostile value, or removed.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
+import math
 import os
 import random
 import sys
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pytest
+from pydantic import ValidationError
 
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.output_records import AtTimesSnapshot, HotSpotsSnapshot, OverTimeAlert
+from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
 from monitor.tools.audit.configuration import read_terms
 from tests.tools.audit.conftest import Tiny, show
-from tests.tools.audit.forgery import STRANGE, forge
 from tests.tools.audit.records import charges, owner, record
 
 FORGERIES = int(os.environ.get("FORGERIES", "1000"))
 RENDERED = 20  # one report in this number is rendered
 SEED = int(os.environ.get("FUZZ_SEED", "7"))
+STRANGE: Final = "planted-person-7"
+REMOVED: Final = object()
+
+HOSTILE: Final[tuple[Any, ...]] = (
+    *(REMOVED, None, True, False, 0, 1, -1, 2, 4_711, 10**9, -(10**9), 10**15, -(10**15), 2**63, 10**400),
+    *(1.0, 1.5, 1e9, -0.0, math.nan, math.inf, -math.inf),
+    *("", "0", "1/0", "0/1", "2/2", "1/2", "-1", "9" * 500, "NaN", "noon", STRANGE, f"{STRANGE}Z", "\ud800", "\x00"),
+    *("2026-01-01T02:30:00Z", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "P1D"),
+    *([], [[]], [STRANGE], {}, {STRANGE: STRANGE}, {STRANGE: {"tick": 3, "noisy_count": 2}}),
+)
+DEEP: Final = "[" * 3_000 + "]" * 3_000
+
+_TEXTS: Final = (
+    "",
+    STRANGE,
+    f"{STRANGE}/4",
+    "org.location-monitor.over_time",
+    "x.owner",
+    "2026-13-01T00:00:00Z",
+    "\x00",
+)
+
+_CONTRACTS: Final[dict[str, Any]] = {
+    "over_time": OverTimeAlert,
+    "at_times": AtTimesSnapshot,
+    "hot_spots": HotSpotsSnapshot,
+    "dwell": DwellSnapshot,
+    "owner": OwnerRecord,
+    "ledger": LedgerRecord,
+}
+
+_Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """A forged record. `value` is its JSON; `place` is its position in the run, and `what` describes the change.
+
+    `envelope`: the key or a header is forged, and the value is not.
+    """
+
+    place: int
+    record: dict[str, Any]
+    value: str
+    what: str
+    envelope: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of the valid record."""
+        return str(self.record["value"]["kind"])
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the value has the form that the service's own contract describes."""
+        try:
+            json.loads(self.value, parse_constant=_refuse, parse_float=_parse_finite)
+            _CONTRACTS[self.kind].model_validate_json(self.value)
+        except (ValueError, ValidationError, RecursionError):
+            return False
+        return True
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)
+
+
+def _parse_finite(text: str) -> float:
+    if not math.isfinite(float(text)):
+        raise ValueError(text)
+    return float(text)
+
+
+def forge(records: list[dict[str, Any]], draw: random.Random, count: int) -> Iterator[Forgery]:
+    """Yield forgeries of records. One in ten has a forged key or header, and the others a forged value."""
+    for _ in range(count):
+        place = draw.randrange(len(records))
+        record = copy.deepcopy(records[place])
+        if draw.random() < 0.1:
+            name, text = draw.choice(["key", *record["headers"]]), draw.choice(_TEXTS)
+            (record if name == "key" else record["headers"])[name] = text
+            yield Forgery(place, record, json.dumps(record["value"]), f"{name}: {text!r}", envelope=True)
+            continue
+        path = draw.choice(list(_list_paths(record["value"])))
+        hostile = draw.choice([*HOSTILE, DEEP, "1e999"])
+        value = copy.deepcopy(record["value"])
+        if hostile in (DEEP, "1e999"):
+            _replace(value, path, "@@")
+            yield Forgery(place, record, json.dumps(value).replace('"@@"', hostile), f"{path}: {hostile[:9]}")
+        else:
+            _replace(value, path, hostile)
+            yield Forgery(place, record, json.dumps(value), f"{path}: {hostile!r:.60}")
+
+
+def _list_paths(value: Any, path: _Path = ()) -> Iterator[_Path]:
+    """Yield the path of each field, also within objects and arrays, and the empty path of the whole value."""
+    yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, child in children:
+        yield from _list_paths(child, (*path, name))
+
+
+def _replace(value: Any, path: _Path, hostile: Any) -> None:
+    parent = value
+    for name in path[:-1]:
+        parent = parent[name]
+    if not path:
+        value.clear()
+        if isinstance(hostile, dict):
+            value.update(hostile)
+    elif hostile is REMOVED:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = hostile
 
 
 @pytest.fixture
