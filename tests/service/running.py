@@ -14,7 +14,7 @@ from monitor.observe.metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import Service, Settings, create_noise, create_windows
-from monitor.tools.replay.topics import adapt_topic_needs
+from monitor.tools.replay.driver import adapt_topic_needs
 from tests.conftest import Eventually
 from tests.kit.town import over_time
 

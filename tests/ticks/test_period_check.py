@@ -33,7 +33,7 @@ from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
 from monitor.ticks.period_payments import declare_charges
-from monitor.tools.replay.topics import adapt_topic_needs
+from monitor.tools.replay.driver import adapt_topic_needs
 from tests.builders import build_counts
 from tests.ticks.owning import own, publish
 

@@ -16,7 +16,7 @@ from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topics import TopicNeeds, describe_topics
+from monitor.kafka.topics import FOREVER, MESSAGE_BYTES, TopicNeeds, describe_topics, require_exactly
 from monitor.observe.health import Health
 from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.observe.metrics import Metrics
@@ -27,11 +27,20 @@ from monitor.store.redis_store import RedisWindows
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Refusals, read_lines
 from monitor.tools.replay.sorting import SortedLines
-from monitor.tools.replay.topics import adapt_topic_needs
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
 TICKS_FED: Final = 64  # ticks whose visits are produced at once
+
+_LONGEST: Final = str(2**63 - 1)
+_BY_OTHER_CLOCK: Final = (
+    require_exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
+    require_exactly("retention.ms", FOREVER, "the replay is in the past: Kafka would delete the records at once"),
+    require_exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
+    require_exactly("message.timestamp.type", "CreateTime", "records have timestamps of the replay's clock"),
+    require_exactly("message.timestamp.before.max.ms", _LONGEST, "the replay may be far in the past"),
+    require_exactly("message.timestamp.after.max.ms", _LONGEST, "the replay may be in the future"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,20 @@ def plan_replay(path: Path, parameters: Parameters, until: int | None, on_line: 
         )
     last = extent.last_tick if until is None else min(extent.last_tick, parameters.grid.find_last_tick(until))
     return ReplayPlan(lines, extent, extent.first_tick, last)
+
+
+def adapt_topic_needs(needs: Sequence[TopicNeeds]) -> tuple[TopicNeeds, ...]:
+    """Return the needs of a service's topics (visits, alerts, dead letters) in a replay.
+
+    Records keep the timestamps of the replay's clock, and never expire.
+    """
+    visits, alerts, dead_letters = needs
+    size = [setting for setting in alerts.settings if setting.key == MESSAGE_BYTES]
+    return (
+        replace(visits, settings=_BY_OTHER_CLOCK, durable=False),
+        replace(alerts, settings=(*_BY_OTHER_CLOCK, *size), durable=False),
+        dead_letters,
+    )
 
 
 def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
