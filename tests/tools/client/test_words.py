@@ -1,4 +1,4 @@
-"""Descriptions of each status, and the news of changes."""
+"""What `watch` shows: the state of each place, descriptions of it, and the news of changes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from monitor.tools.client.watch import Screen, describe_view
 from tests.tools.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
 
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]
+MARKET = {"market": (3, 9)}
+OTHER = Registry(("market", "park", "school"), 2)
 
 
 @pytest.fixture
@@ -43,12 +45,11 @@ def news(subscriber_view: SubscriberView, words: Words) -> NewsOf:
     return add_all
 
 
-def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words: Words) -> None:
+def test_pause_names_end_and_last_answer(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
     """A pause is described after its alarm, with its end. The alarm stays when the answer is too old, until it ends."""
     #     tick  7      8 … 13  14        as_of(14) = 15:00
     #           noisy  paused  answers
-    record = over_time("market", 8, 0, (7, 12))
-    subscriber_view.add(record.headers, record.value)
+    news([over_time("market", 8, 0, (7, 12))])
     alarm, ends = "alarm on Mon 5 Jan 08:00, at most 12 target people", words.grid.as_of(13) + 2 * HOUR
 
     def describe(now: int) -> list[str]:
@@ -80,7 +81,11 @@ def test_news_of_time_needs_all_shards(news: NewsOf) -> None:
     assert news([snapshot(1, 2, market)]) == []
     assert news([snapshot(0, 2)]) == ["Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"]
     assert news([snapshot(0, 3), snapshot(1, 3, market)]) == []
-    assert news([snapshot(0, 4), snapshot(1, 4, market, complete=False)]) == [
+    both = market | {"clinic": (4, 8)}
+    assert news([snapshot(0, 4), snapshot(1, 4, both)]) == [
+        "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 target people"
+    ]
+    assert news([snapshot(0, 5), snapshot(1, 5, market, complete=False)]) == [
         "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, 1 unknown: not all visits were read in time in shard 1 of 2"
     ]
 
@@ -98,11 +103,10 @@ def test_news_names_five_hot_spots(news: NewsOf) -> None:
     assert news([hot_spots(4, None)]) == []
 
 
-def test_lines_show_all_hot_spots(subscriber_view: SubscriberView, words: Words) -> None:
+def test_lines_show_all_hot_spots(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
     """The lines name all of the latest hot spots, however old; the screen shortens them."""
     named = {f"place-{n}": 20 - n for n in range(8)}
-    for record in (hot_spots(2, named), over_time("market", 90, 0)):
-        subscriber_view.add(record.headers, record.value)
+    news((hot_spots(2, named), over_time("market", 90, 0)))
     assert list(describe_view(subscriber_view, words, words.grid.as_of(90)))[-1] == (
         "busiest Mon 5 Jan 02:30: "
         + ", ".join(f"{place} at most {count}" for place, count in named.items())
@@ -121,15 +125,9 @@ def test_other_registry_is_the_reason(news: NewsOf) -> None:
     assert line.endswith("4 unknown: the service uses another registry than locations.file")
 
 
-def test_state_has_one_line_per_item(subscriber_view: SubscriberView, words: Words) -> None:
+def test_state_has_one_line_per_item(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
     """Each location and each designated time has one line."""
-    for record in (
-        over_time("market", 6, 12),
-        over_time("park", 5, 0),
-        snapshot(0, 6),
-        snapshot(1, 6, {"market": (3, 9)}),
-    ):
-        subscriber_view.add(record.headers, record.value)
+    news([over_time("park", 5, 0), over_time("market", 6, 12), snapshot(0, 6), snapshot(1, 6, MARKET)])
     text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
     assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6; places with an alarm: 1"
     assert text[1] == (
@@ -142,21 +140,23 @@ def test_state_has_one_line_per_item(subscriber_view: SubscriberView, words: Wor
     )
 
 
-def test_late_state_is_marked(subscriber_view: SubscriberView, words: Words) -> None:
-    """A late state is marked as such."""
+def test_late_state_is_marked(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
+    """A late state is marked as such. Records that do not name what they are about are skipped, and counted."""
     assert list(describe_view(subscriber_view, words, 0)) == ["Nothing has been published yet."]
     record = over_time("market", 6, 0)
-    subscriber_view.add(record.headers, record.value)
-    late = list(describe_view(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR))[1]
+    news([record, *(record._replace(value=value) for value in (b"", b"\xff", b"{}", b'{"status": "safe"}'))])
+    _as_of, late, skipped, _market = describe_view(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR)
     assert late.startswith("Nothing new for 3h: the service may be down.")
+    assert skipped == "4 invalid records were skipped."
 
 
 @pytest.mark.parametrize("height", [12, 24])
-def test_screen_fits_and_sorts_unsafe_first(subscriber_view: SubscriberView, words: Words, height: int) -> None:
+def test_screen_fits_and_sorts_unsafe_first(
+    news: NewsOf, subscriber_view: SubscriberView, words: Words, height: int
+) -> None:
     """The screen fits the terminal, and shows unsafe locations first."""
     records = [over_time(f"place-{number}", 6, 12 if number == 30 else 0) for number in range(40)]
-    for record in records:
-        subscriber_view.add(record.headers, record.value)
+    news(records)
     console = Console(width=80, height=height, force_terminal=True)
     rendered = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(6), []), pad=False)
     text = ["".join(segment.text for segment in line).strip() for line in rendered]
@@ -209,3 +209,43 @@ def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView
     assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1].startswith(
         "lengths Mon 5 Jan 04:00: unknown"
     )
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize(
+    ("snapshots", "others"),
+    [
+        ([snapshot(0, 3), snapshot(1, 3, MARKET)], {"park": "safe", "school": "safe", "clinic": "safe"}),
+        ([snapshot(0, 4), snapshot(1, 4, MARKET, complete=False)], {"park": "safe", "school": "safe"}),
+        ([snapshot(1, 3, MARKET)], {"clinic": "safe"}),
+        ([snapshot(0, 3, registry=OTHER), snapshot(1, 3, MARKET, registry=OTHER)], {}),
+    ],
+    ids=["complete", "incomplete shard", "shard without snapshot", "other registry"],
+)
+def test_only_complete_snapshots_mean_safe(
+    news: NewsOf, subscriber_view: SubscriberView, snapshots: list[OutputRecord], others: dict[str, str]
+) -> None:
+    """A location without an entry is safe in a complete snapshot of its shard and of this registry, else unknown.
+
+    The noisy counts remain in any case.
+    """
+    news(snapshots)
+    (at,) = subscriber_view.times
+    assert at.statuses == dict.fromkeys(REGISTRY.ids, "unknown") | {"market": "noisy_count"} | others
+    assert at.noisy_counts == {"market": 9}
+    assert at.is_known == (len(others) == 3)
+    assert not at.final
+
+
+def test_finished_time_is_dropped(news: NewsOf, subscriber_view: SubscriberView) -> None:
+    """A designated time is dropped after its last snapshot."""
+    #     slot   2     3     4     5     6     7
+    #     τ = 2  ticks 2 … 6, the last is final
+    #     τ = 4              ticks 4 … 8
+    news([snapshot(0, 6), snapshot(1, 6)])
+    (at,) = subscriber_view.times
+    assert at.final
+    news([snapshot(0, 7, time=4)])
+    assert [at.time for at in subscriber_view.times] == ["2026-01-05T04:30:00Z", "2026-01-05T02:30:00Z"]
+    news([snapshot(0, 8, time=4)])
+    assert [at.time for at in subscriber_view.times] == ["2026-01-05T04:30:00Z"]

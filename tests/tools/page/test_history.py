@@ -6,6 +6,8 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from monitor.contracts.instants import DAY
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Registry, find_shard
@@ -35,39 +37,34 @@ def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dic
     return periods
 
 
-def states(place: str, *records: OutputRecord, **changes: Any) -> list[str]:
-    return [period["state"] for period in list_periods(place, *records, **changes)]
+SHARD, PARK = find_shard("market", 2), find_shard("park", 2)
+"""The shards of the market and of the park, which differ, by the number of shards that the snapshots had."""
+ALERT, READ = over_time("market", 6, 0), snapshot(SHARD, 3)
 
 
-def test_shards_of_that_time_count() -> None:
-    """A snapshot counts for the places of its shard by the number of shards that it had, not by the present one."""
-    market, park = find_shard("market", 2), find_shard("park", 2)
-    assert market != park
-    records = snapshot(market, 3, {"market": (3, 9)}), snapshot(park, 3)
-    assert states("market", *records) == ["noisy_count"]
-    assert states("park", *records) == ["safe"]
-
-
-def test_other_registry_is_not_safe() -> None:
-    """A complete snapshot of another registry does not make an unlisted place safe."""
-    assert states("park", snapshot(find_shard("park", 2), 3), registry="0" * 64) == ["unknown"]
-
-
-def test_newer_forms_are_unknown() -> None:
-    """A record that is not understood is a period in which nothing was known."""
-    assert states("market", snapshot(find_shard("market", 2), 3), noisy_counts=...) == ["unknown"]
-    assert states("market", over_time("market", 6, 0), threshold=...) == ["unknown"]
-    assert states("market", over_time("market", 6, 0)) == ["safe"]
+@pytest.mark.parametrize(
+    ("place", "records", "changes", "state"),
+    [
+        ("market", [ALERT], {}, "safe"),
+        ("market", [snapshot(SHARD, 3, {"market": (3, 9)}), snapshot(PARK, 3)], {}, "noisy_count"),
+        ("park", [snapshot(SHARD, 3, {"market": (3, 9)}), snapshot(PARK, 3)], {}, "safe"),
+        ("park", [snapshot(PARK, 3)], {"registry": "0" * 64}, "unknown"),
+        ("market", [READ], {"noisy_counts": ...}, "unknown"),
+        ("market", [ALERT], {"threshold": ...}, "unknown"),
+        ("market", [ALERT, hot_spots(2, {"market": 9}), READ], {"monitor": "midday"}, "safe"),
+    ],
+    ids=["alert", "listed", "other shard", "other registry", "newer snapshot", "newer alert", "other kinds before"],
+)
+def test_history_knows_what_subscribers_knew(
+    place: str, records: list[OutputRecord], changes: dict[str, Any], state: str
+) -> None:
+    """A place is safe only by a record that is understood, of its shard then, of its registry, and of the monitor."""
+    assert SHARD != PARK
+    assert [period["state"] for period in list_periods(place, *records, **changes)] == [state]
 
 
 def test_crossed_bounds_have_no_upper_one() -> None:
     """A noisy count below the lower bound is of an earlier tick, so it is shown as no upper bound."""
-    [period] = list_periods("market", snapshot(find_shard("market", 2), 6, {"market": (3, 9)}, bounds={"market": 11}))
+    [period] = list_periods("market", snapshot(SHARD, 6, {"market": (3, 9)}, bounds={"market": 11}))
     assert period | {"state": "noisy_count", "count_at_least": 11} == period
     assert "count_at_most" not in period
-
-
-def test_other_kind_does_not_count() -> None:
-    """If a monitor's name had another kind, the records of that kind are no snapshots."""
-    alert, spots, read = over_time("market", 6, 0), hot_spots(2, {"market": 9}), snapshot(find_shard("market", 2), 3)
-    assert states("market", alert, spots, read, monitor="midday") == ["safe"]

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self, get_args
 from urllib.parse import urlsplit
@@ -367,19 +367,6 @@ def test_recreated_topic_is_read_whole(
     eventually(lambda: "noisy_count" in json.dumps(get(page, "/v1/locations/market/history").json), 30)
     with Stream(page, f"after={old}") as lost:
         assert lost.next() == ("reset", {})
-
-
-def test_stop_ends_streams(town: Town) -> None:
-    """When the page is closed, every stream ends, and the port is free."""
-    town.publish(FIRST)
-    page = serve(town)
-    with ExitStack() as stack:
-        with page:
-            stream = stack.enter_context(Stream(page))
-            assert next(stream.events())[0] == "beat"
-        assert all(name == "beat" for name, _data in stream.events())
-    with pytest.raises(ConnectionRefusedError):
-        get(page, "/")
 
 
 def test_too_many_subscribers_are_refused(town: Town, open_page: OpenPage) -> None:
