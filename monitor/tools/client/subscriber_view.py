@@ -6,7 +6,7 @@ is known about each place at a moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -119,6 +119,9 @@ class SubscriberView:
     `keep`: how long (in microseconds; see `keep_for`) a place or time without new records is kept. Later it counts as
     no longer watched. `earlier`: registries that the service may still use, latest first. `problem`: why no answer is
     believed (`distrust`), empty if answers are.
+
+    Others only read `alert_index`, the latest `over_time` record by monitor and location (also one that was not
+    understood), `alert_monitors`, the monitors of these records, and `snapshot_index`, snapshots by monitor and time.
     """
 
     registry: Registry
@@ -129,10 +132,10 @@ class SubscriberView:
     tick: int | None = None
     as_of: str | None = None
     _latest: int | None = None
-    _alerts: dict[tuple[str, str], Alert | AlertSubject] = field(default_factory=dict)
+    alert_index: dict[tuple[str, str], Alert | AlertSubject] = field(default_factory=dict, init=False)
+    alert_monitors: set[str] = field(default_factory=set, init=False)
+    snapshot_index: dict[tuple[str, str], Snapshots] = field(default_factory=dict, init=False)
     _noisy: dict[tuple[str, str], NoisyCountAlert] = field(default_factory=dict)  # the latest of each location
-    _alert_monitors: set[str] = field(default_factory=set)
-    _times: dict[tuple[str, str], Snapshots] = field(default_factory=dict)
     _totals: dict[tuple[type, str], HotSpotsSnapshot | DwellSnapshot] = field(default_factory=dict)  # of each monitor
 
     def use(self, registry: Registry) -> None:
@@ -147,7 +150,7 @@ class SubscriberView:
         With an empty problem, believe those that are added from now on.
         """
         self.problem = problem
-        for known in (self._alerts, self._noisy, self._alert_monitors, self._times, self._totals):
+        for known in (self.alert_index, self._noisy, self.alert_monitors, self.snapshot_index, self._totals):
             known.clear()
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
@@ -176,11 +179,11 @@ class SubscriberView:
         key, as_of = (about.monitor, about.location_id), parse_instant(about.as_of)
         self.unreadable += alert is None
         self._note_alarm(key, alert)
-        before = self._alerts.get(key)
+        before = self.alert_index.get(key)
         if before is not None and parse_instant(before.as_of) >= as_of:
             return None
-        self._alerts[key] = about
-        self._alert_monitors.add(about.monitor)
+        self.alert_index[key] = about
+        self.alert_monitors.add(about.monitor)
         self._advance(about.as_of, alert.tick if alert else None)
         understood = None if isinstance(before, AlertSubject) else before
         same = understood and alert and understood.status == alert.status != "noisy_count"
@@ -201,7 +204,7 @@ class SubscriberView:
         self.unreadable += snapshot is None
         if about.shard >= about.shards:
             return None
-        known = self._times.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
+        known = self.snapshot_index.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
         if not known.accepts(about.shard, about.shards, as_of):
             return None
         before = known.understood.get(about.shard) if known.shards == about.shards else None
@@ -233,12 +236,12 @@ class SubscriberView:
             self.tick, self.as_of = tick, as_of
 
     def _forget(self, oldest: int) -> None:
-        for place, alert in list(self._alerts.items()):
+        for place, alert in list(self.alert_index.items()):
             if parse_instant(alert.as_of) < oldest:
-                del self._alerts[place]
-        for key, snapshots in list(self._times.items()):
+                del self.alert_index[place]
+        for key, snapshots in list(self.snapshot_index.items()):
             if snapshots.as_of < oldest:
-                del self._times[key]
+                del self.snapshot_index[key]
 
     @property
     def empty(self) -> bool:
@@ -250,7 +253,7 @@ class SubscriberView:
         """The latest `over_time` alert of each location, sorted by monitor, then in registry order."""
         rows, last = self.registry.rows, len(self.registry.ids)
         return sorted(
-            (alert for alert in self._alerts.values() if not isinstance(alert, AlertSubject)),
+            (alert for alert in self.alert_index.values() if not isinstance(alert, AlertSubject)),
             key=lambda alert: (alert.monitor, rows.get(alert.location_id, last), alert.location_id),
         )
 
@@ -267,38 +270,19 @@ class SubscriberView:
     @property
     def times(self) -> list[AtTime]:
         """The designated times with recent snapshots or alarms, by monitor, then from the latest to the earliest."""
-        times = [at for at in self._all_times() if self._is_recent(at) or at.noisy_counts]
+        times = []
+        for (monitor, time), snapshots in self.snapshot_index.items():
+            if snapshots.understood:
+                at = AtTime(monitor, time, snapshots.understood, dict(sorted(snapshots.bounds.items())), self.registry)
+                is_recent = self.tick is None or abs(at.tick - self.tick) <= _KEPT_TICKS
+                times += [at] if is_recent or at.noisy_counts else []
         times.sort(key=lambda at: at.time, reverse=True)
         return sorted(times, key=lambda at: at.monitor)
-
-    def _is_recent(self, at: AtTime) -> bool:
-        return self.tick is None or abs(at.tick - self.tick) <= _KEPT_TICKS
-
-    def _all_times(self) -> Iterator[AtTime]:
-        for (monitor, time), snapshots in self._times.items():
-            if snapshots.understood:
-                bounds = dict(sorted(snapshots.bounds.items()))
-                yield AtTime(monitor, time, snapshots.understood, bounds, self.registry)
-
-    @property
-    def alert_index(self) -> dict[tuple[str, str], Alert | AlertSubject]:
-        """The latest `over_time` record by monitor and location, also if it was not understood. Read only."""
-        return self._alerts
 
     def find_alarm(self, monitor: str, location_id: str, as_of: int) -> NoisyCountAlert | None:
         """Return the record of an alarm, given its as_of (an instant), if it was added and no later one was."""
         alarm = self._noisy.get((monitor, location_id))
         return alarm if alarm is not None and parse_instant(alarm.as_of) == as_of else None
-
-    @property
-    def alert_monitors(self) -> set[str]:
-        """The monitors of all `over_time` records."""
-        return self._alert_monitors
-
-    @property
-    def snapshot_index(self) -> dict[tuple[str, str], Snapshots]:
-        """The latest snapshots by monitor and designated time. Read only."""
-        return self._times
 
 
 def _read_alert(value: bytes) -> Alert:

@@ -76,23 +76,17 @@ def _describe_location(place: Place) -> dict[str, Any]:
 
 def write_locations_json(parameters: Parameters, present: Snapshot) -> bytes:
     """Return all places as JSON, with the latest as_of."""
-    places = present.places
+    places, counted = present.places, Counter(place.leading.state for place in present.places)
     return _encode(
         {
             "as_of": None if present.as_of is None else format_instant(present.as_of),
             "slot_seconds": parameters.grid.length / SECOND,
             "registry": parameters.registry.digest,
-            "counts": count_states(places),
+            "counts": {state: counted[state] for state in STATES},
             "last_alarms": sum(place.leading.last_alarm is not None for place in places),
             "locations": [describe_place(place) for place in places],
         }
     )
-
-
-def count_states(places: Sequence[Place]) -> dict[str, int]:
-    """Return the number of places in each state, in the order of STATES."""
-    counted = Counter(place.leading.state for place in places)
-    return {state: counted[state] for state in STATES}
 
 
 def write_locations_csv(present: Snapshot) -> bytes:

@@ -146,7 +146,8 @@ class Bodies:
             async with self._building:
                 found = self.find(key, state)
                 if found is None:
-                    found = self.keep(key, state, await _build(prepare()))
+                    write = prepare()
+                    found = self.keep(key, state, await asyncio.to_thread(lambda: make_body(write())))
         return found
 
     def find(self, key: Hashable, state: Hashable) -> Body | None:
@@ -165,10 +166,6 @@ class Bodies:
             self._bytes -= oldest.stored
             oldest.shared.drop()
         return body
-
-
-async def _build(write: Callable[[], bytes]) -> Body:
-    return await asyncio.to_thread(lambda: make_body(write()))
 
 
 @dataclass(frozen=True, slots=True)

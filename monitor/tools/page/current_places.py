@@ -165,7 +165,7 @@ class Present:
                 as_of, registry = board.as_of, self.parameters.registry.digest
                 places, slot = await self._read_all(now), self.parameters.grid.length
                 answers = [answer for place in places for answer in place.answers]
-                expiring = (answer.valid_until for answer in answers if _may_expire(answer))
+                expiring = (answer.valid_until for answer in answers if answer.state != "unknown")
                 expires = min(filter(None, expiring), default=now + slot)
                 ends = (answer.find_end(slot) for answer in answers)
                 self._unchanged_until = min(filter(None, ends), default=expires)
@@ -183,7 +183,3 @@ class Present:
             if len(places) % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
         return places
-
-
-def _may_expire(answer: Answer) -> bool:
-    return answer.state != "unknown"
