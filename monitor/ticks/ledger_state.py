@@ -230,10 +230,13 @@ class LedgerState:
 
     def _confirm(self, record: OutputRecord, grid: SlotGrid) -> None:
         """Fold the answers of the last tick into `confirmed`, if this record is a checkpoint that signs them."""
+        if self.signed is None:
+            return
         answers = list(self.last_records.values())
-        if self.signed is not None and self.signed.read(record, self.last_tick, answers):
+        signs = self.signed.read(record, self.last_tick, answers)
+        if self.signed.has_begun:
             self.confirmed = self.confirmed or LedgerState()
-            for answer in answers:
+            for answer in answers if signs else ():
                 self.confirmed.fold(answer, grid)
 
     def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:

@@ -48,6 +48,7 @@ class SignedLog:
         self._signer, self._source, self._partition = signer, source, partition
         self._log = name_log(signer.verifier.name, topic_id, partition)
         self._last: _SignedTick | None = None
+        self._foreign: tuple[int | None, tuple[OutputRecord, ...]] = (None, ())
         self._origin = ""
         self._tree = Tree()
 
@@ -60,21 +61,29 @@ class SignedLog:
         if dict(record.headers).get("ce_type") != CHECKPOINT.encode():
             return False
         checkpoint = read_checkpoint(record.value, self._signer.verifier, self._log)
+        if checkpoint is None:
+            self._foreign = last_tick, (*answers, record)
         if checkpoint is None or (self._last is not None and checkpoint.tick <= self._last.checkpoint.tick):
             return False
         is_signed = checkpoint.tick == last_tick and _has_signed(checkpoint, answers)
         self._last = _SignedTick(checkpoint, (*answers, record) if is_signed else ())
         return is_signed
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the ledger has a checkpoint of this key."""
+        return self._last is not None
+
     def choose_repeated(self, last_tick: int | None, answers: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
         """Return the records that a takeover appends again: the last tick with its checkpoint, and continue from it.
 
+        If this key has signed nothing, another key may have signed the last tick; its subscribers need the checkpoint.
         Records after the last checkpoint are not repeated, because anybody may have written them. They count as spent.
         If an owner was stopped within its transaction, this transaction was aborted, and all earlier ones are complete.
         """
-        last = self._last
+        last, (foreign_tick, foreign) = self._last, self._foreign
         if last is None:
-            return answers
+            return foreign if foreign and foreign_tick == last_tick else answers
         self._origin, self._tree = last.checkpoint.origin, last.checkpoint.tree
         if last.checkpoint.tick == last_tick and last.records:
             return last.records

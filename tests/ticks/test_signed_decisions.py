@@ -10,7 +10,13 @@ from typing import Any, Final
 import pytest
 
 from monitor.contracts.checkpoints import CHECKPOINT
-from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.output_records import (
+    OVER_TIME,
+    OutputRecord,
+    make_at_times_record,
+    make_over_time_record,
+    make_record,
+)
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.unknown_causes import NOT_SIGNED
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
@@ -185,6 +191,19 @@ def test_counts_before_signing_are_repeated(parameters: Parameters, noise: Noise
         assert [mark["tick"] for mark in value_of(decision.records[0])["answers"]] == [FIRST]
         assert [each["tick"] for each in list_noon(decision.records)] == [FIRST]
         assert list(statuses(decision).values()) == ["paused", "complete"]
+
+
+def test_stray_answer_in_the_first_signed_tick(parameters: Parameters, noise: Noise) -> None:
+    """The log has begun with its first checkpoint, even if the ledger has other answers of that tick."""
+    town = Town(parameters, noise)
+    town.run_tick("committed", people=0, signs=False)
+    stray = make_record("town", OVER_TIME, "stray", parameters.grid.as_of(FIRST + 1), "stray", b"{}")
+    assert town.run_tick("committed", people=0).records
+    town.ledger.insert(2, (False, stray._replace(value=forge(parameters, FIRST + 1)[0].value)))
+    town.ledger += [(True, record) for record in forge(parameters, FIRST + 2)]
+    decision = town.run_tick("committed", people=0)
+    assert value_of(decision.records[0])["answers"] == list_noon(decision.records) == []
+    assert decision.unknown == {(0, NOT_SIGNED)}
 
 
 def test_forged_mark_never_changes_a_signed_one(parameters: Parameters, noise: Noise) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from monitor.contracts.checkpoints import CHECKPOINT, Checkpoint, name_log, read_checkpoint
 from monitor.contracts.output_records import OutputRecord
+from monitor.contracts.signed_notes import Signer
 from monitor.ticks.signed_log import SignedLog
 from monitor.tools.client.subscriber import Published
 from monitor.tools.client.verification import Verification
@@ -119,6 +120,13 @@ def test_forged_tick_is_not_signed() -> None:
     verification = Verification(SIGNER.verifier, TOPIC_ID)
     verification.check(publish([*sign(open_log(), 0), *signed]))
     assert not verification.problem
+
+
+def test_tick_of_another_key_is_repeated() -> None:
+    """If the key is changed, the last tick is repeated with its checkpoint, which subscribers of the old key need."""
+    ledger = Ledger()
+    ledger.append(last := sign(open_log(Signer("example.org/old", bytes(range(1, 33)))), 0))
+    assert list(ledger.take_over()[2]) == last
 
 
 def test_forged_answer_is_not_repeated() -> None:

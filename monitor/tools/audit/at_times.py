@@ -42,7 +42,7 @@ class AtTimesCheck(Check):
         if form.status == "complete":
             self.safe += terms.shard_sizes[form.shard] - len(form.noisy_counts)
         if in_order:
-            self._check_changes(form, where)
+            self._check_changes(record.partition, form, where)
             self._check_bounds(form, where)
         return partial(self._prove, form, where)
 
@@ -88,11 +88,11 @@ class AtTimesCheck(Check):
             if bounds[location] > people:
                 self._findings.add(LEAST, f"{where}, {location}: fewer people consented than the lower bound")
 
-    def _check_changes(self, form: AtTimes, where: str) -> None:
+    def _check_changes(self, partition: int, form: AtTimes, where: str) -> None:
         """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and never changes."""
         known = self._history.get_noisy_counts(form)
         for location in self._select_shard(known, form.shard) - form.noisy_counts.keys():
-            if form.status == "complete" or not self._history.may_be_hidden(known[location].tick):
+            if form.status == "complete" or not self._history.lacks_checkpoint(partition, known[location].tick):
                 self._findings.add(BUDGET, f"{where}: the noisy count of {location} is gone")
         for location, noisy in form.noisy_counts.items():
             if location not in known:

@@ -14,7 +14,7 @@ from typing import Final
 
 from monitor.tools.audit.configuration import AuditTerms, require_one_grid
 from monitor.tools.audit.findings import TICKS, Findings, Outcome, ProvenStretch, count_false
-from monitor.tools.audit.forms import CHECKPOINT, FORMS, Record
+from monitor.tools.audit.forms import FORMS, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.monitor_checks import Scope
@@ -137,15 +137,13 @@ class Engine:
         """
         waiting = WaitingTick(tick, ends)
         self._mute(tick)
-        kinds: dict[int, set[str]] = {}
+        partitions = set()
         for record in sorted(records, key=lambda record: record.partition):
-            kinds.setdefault(record.partition, set()).add(record.kind)
+            partitions.add(record.partition)
             self.records[record.kind if record.kind in FORMS else "other"] += 1
             self.output.take(record, waiting)
-        for partition in sorted(kinds):
+        for partition in sorted(partitions):
             self.output.note_stretch(partition)
-            if self.terms.public_key:
-                self._history.note_signed(partition, tick, signed=CHECKPOINT in kinds[partition])
         if not self._run.ends:
             with self.findings.catch_errors(f"tick {tick}"):
                 self.payments.check(self._may_pay)

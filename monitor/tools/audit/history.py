@@ -33,18 +33,19 @@ class History:
         self._marks: dict[Location, list[Mark] | None] = {}
         self._noisy: dict[tuple[str, int], dict[str, NoisyCount]] = {}
         self._shards: set[tuple[str, int, int, int]] = set()
-        self._unsigned: set[tuple[int, int]] = set()
+        self._signed: dict[int, set[int]] = {}
 
-    def note_signed(self, partition: int, tick: int, *, signed: bool) -> None:
-        """Note whether a tick has a checkpoint. Its records may be read in parts."""
-        if signed:
-            self._unsigned.discard((partition, tick))
-        else:
-            self._unsigned.add((partition, tick))
+    def note_checkpoint(self, partition: int, tick: int) -> None:
+        """Note that a tick of an output partition has a checkpoint."""
+        self._signed.setdefault(partition, set()).add(tick)
 
-    def may_be_hidden(self, tick: int) -> bool:
-        """Return whether later ticks may leave out the noisy counts of a tick: they are spent, and not signed."""
-        return any(unsigned == tick for _, unsigned in self._unsigned)
+    def lacks_checkpoint(self, partition: int, tick: int) -> bool:
+        """Return whether a partition has checkpoints, and none of this tick.
+
+        Then the owner was stopped within the tick's transaction, or somebody else wrote the tick. It is spent, but
+        later ticks may leave out its noisy counts.
+        """
+        return partition in self._signed and tick not in self._signed[partition]
 
     def note_tick(self, subject: Subject, name: str, tick: int) -> bool:
         """Note the next tick of a subject. Return False if it is not later than the previous one."""
@@ -90,7 +91,7 @@ class History:
 
     def forget(self, tick: int, time: int) -> None:
         """Forget what is known of ticks before `tick`, and of designated times before the instant `time`."""
-        self._unsigned = {unsigned for unsigned in self._unsigned if unsigned[1] >= tick}
+        self._signed = {partition: {at for at in ticks if at >= tick} for partition, ticks in self._signed.items()}
         self._noisy = {subject: counts for subject, counts in self._noisy.items() if subject[1] >= time}
         self._ticks = {one: tick for one, tick in self._ticks.items() if one[1] is None or one[1] >= time}
         self._shards = {subject for subject in self._shards if subject[1] >= time}

@@ -5,7 +5,8 @@ Totals are hot spots and dwell times. The hash of their monitor's name selects t
 The records of a tick are one transaction. So a decided tick that lacks some of them is wrong, while a tick that nobody
 decided is not. If another owner takes over after the tick, the transaction may have been aborted: some of its records
 were seen, and the others are missing. A takeover shows in the output: the new owner appends the records of the last
-tick again, or its owner record differs. An owner also repeats its own owner record regularly, which is no takeover.
+tick again, its owner record differs, or the last tick lacks its checkpoint although earlier ones were signed. An owner
+also repeats its own owner record regularly, which is no takeover.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ class TickParts:
     _ticks: dict[int, _Tick] = field(default_factory=dict)
     _owners: dict[int, Owner | Start] = field(default_factory=dict)
 
-    def take_owner(self, partition: int, owner: Owner | Start) -> bool:
+    def take_owner(self, partition: int, owner: Owner | Start, *, cut_off: bool = False) -> bool:
         """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows.
 
-        Return whether the record shows a takeover.
+        Return whether the record shows a takeover. `cut_off`: the latest tick lacks its checkpoint.
         """
         self.partitions = owner.partitions
         takeover = False
@@ -76,9 +77,9 @@ class TickParts:
         if tick is not None:
             self._begin(partition, tick)
         elif known is not None:
-            # A second owner record before the next tick is not a regular one.
+            # A second owner record before the next tick is not a regular one, nor is one before a checkpoint.
             again = known.owner_follows or known.after_empty
-            takeover = again or lasting != self._owners.get(partition)
+            takeover = cut_off or again or lasting != self._owners.get(partition)
             known.may_be_partial |= takeover
             known.owner_follows = True
         self._owners[partition] = lasting

@@ -97,6 +97,8 @@ class OutputChecks:
             return
         elif record.kind in OWNERS:
             self._take_owner(record)
+        elif record.kind == CHECKPOINT:
+            self._history.note_checkpoint(record.partition, record.form.tick)
         elif record.kind in ANSWERS:
             self._take_answer(record, waiting)
 
@@ -165,7 +167,9 @@ class OutputChecks:
         if owner.lost_at is not None:
             lost, slots = self._find_slot(owner.lost_at), self._history.lost_slots
             slots[partition] = max(lost, slots.get(partition, lost))
-        takeover = self.parts.take_owner(partition, owner)
+        last = self.parts.last.get(partition)
+        cut_off = last is not None and self._history.lacks_checkpoint(partition, last)
+        takeover = self.parts.take_owner(partition, owner, cut_off=cut_off)
         if isinstance(owner, Owner):
             self.stretches.take_owner(partition, owner, takeover=takeover)
             self.parts.take_empty(partition, owner.tick, self.stretches.find_single(partition))

@@ -97,7 +97,9 @@ class OverTimeCheck(Check):
             if spent + cost > share:
                 yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
         self._history.set_marks(subject, running)
-        shown = [mark for mark in running if mark in form.answers or not self._history.may_be_hidden(mark.tick)]
+        shown = [
+            mark for mark in running if mark in form.answers or not self._history.lacks_checkpoint(partition, mark.tick)
+        ]
         if form.answers != shown:
             yield "answers are not the noisy answers that run, each until tick + W + F - 1"
 
