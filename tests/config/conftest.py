@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -14,6 +14,7 @@ from monitor.config import Config, load_config
 from monitor.errors import ConfigError, Problem
 
 ABSENT: Final = "<absent>"
+"""The value that removes a key."""
 
 _VALID: Final[dict[str, Any]] = {
     "service": {"name": "tokyo"},
@@ -48,31 +49,13 @@ _VALID: Final[dict[str, Any]] = {
 }
 
 
-class Load(Protocol):
-    """The type of the fixture `load`."""
-
-    def __call__(self, changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Config:
-        """Load the valid configuration with changes by dotted key."""
-
-
-class Refusal(Protocol):
-    """The type of the fixture `refusal`."""
-
-    def __call__(
-        self, changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
-    ) -> dict[str, Problem]:
-        """Return the problems of the changed configuration by key. Each key has at most one problem."""
-
-
-@pytest.fixture
-def absent() -> str:
-    """The value that removes a key."""
-    return ABSENT
+Load = Callable[..., Config]
+Refusal = Callable[..., dict[str, Problem]]
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """A function that writes the valid configuration with changes, and loads it."""
+    """`load(changes, environ)` writes the valid configuration with changes by dotted key, and loads it."""
 
     def load_changed(changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Config:
         tree: dict[str, Any] = copy.deepcopy(_VALID)
@@ -94,7 +77,7 @@ def load(tmp_path: Path) -> Load:
 
 @pytest.fixture
 def refusal(load: Load) -> Refusal:
-    """A function that loads an invalid configuration and returns its problems."""
+    """`refusal(changes, environ)` returns the problems of an invalid configuration by key, at most one for each key."""
 
     def load_problems(
         changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.contracts.instants import DAY
+from tests.config.conftest import ABSENT
 
 
 def test_scalars_come_from_environment(load: Any) -> None:
@@ -48,9 +49,9 @@ def test_json_values_and_their_parts(load: Any) -> None:
     assert config.kafka.bootstrap_servers == ("a:1", "b:2")
 
 
-def test_section_only_in_environment(load: Any, absent: str) -> None:
+def test_section_only_in_environment(load: Any) -> None:
     """A section may come from the environment alone."""
-    assert load({"redis": absent}, {"LOCATION_MONITOR__REDIS__URL": "redis://cache"}).redis.address == "redis://cache"
+    assert load({"redis": ABSENT}, {"LOCATION_MONITOR__REDIS__URL": "redis://cache"}).redis.address == "redis://cache"
 
 
 def test_unknown_variable_is_refused(refusal: Any) -> None:

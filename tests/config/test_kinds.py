@@ -19,6 +19,7 @@ from monitor.contracts.instants import DAY
 from monitor.errors import ConfigError
 from monitor.privacy.dwell import DwellRule
 from monitor.tools.check.compute_report import compute_report
+from tests.config.conftest import ABSENT
 
 PLACES: Final = (Location("shibuya"), Location("shinjuku"))
 TIMED: Final[dict[str, Any]] = {"at": ["18:00"], "timezone": "Asia/Tokyo", "reporting_horizon": "2d", "epsilon": "1/3"}
@@ -56,9 +57,9 @@ def test_kinds_are_read(load: Any) -> None:
     [*((kind, key) for kind in KINDS for key in ("at", "reporting_horizon", "epsilon")), ("hot_spots", "top"),
      ("dwell", "longest_visit")],
 )  # fmt: skip
-def test_required_keys(refusal: Any, absent: str, kind: str, key: str) -> None:
+def test_required_keys(refusal: Any, kind: str, key: str) -> None:
     """A missing key without a default is refused."""
-    assert refusal(replace(kind, **{key: absent}))[f"monitors.1.{key}"].value == "missing"
+    assert refusal(replace(kind, **{key: ABSENT}))[f"monitors.1.{key}"].value == "missing"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from monitor.config import AtTimesMonitor, Config, OverTimeMonitor, load_config
 from monitor.config.describe_problems import find_similar
 from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.errors import EXIT_USAGE, ConfigError
+from tests.config.conftest import ABSENT
 
 
 def test_values_and_defaults(load: Any, tmp_path: Path) -> None:
@@ -167,9 +168,9 @@ def test_unknown_key_is_refused(refusal: Any, key: str, near: str) -> None:
 @pytest.mark.parametrize(
     "section", ["service", "clock", "locations", "visits", "privacy", "monitors", "kafka", "redis"]
 )
-def test_missing_section_is_refused(refusal: Any, absent: str, section: str) -> None:
+def test_missing_section_is_refused(refusal: Any, section: str) -> None:
     """A missing section is refused, and the message describes its content."""
-    problem = refusal({section: absent})[section]
+    problem = refusal({section: ABSENT})[section]
     assert (problem.value, problem.remedy[:3]) == ("missing", "Add")
     assert problem.expected.startswith(("a mapping", "a list"))
 
@@ -198,9 +199,9 @@ def test_missing_section_is_refused(refusal: Any, absent: str, section: str) -> 
         "redis.url",
     ],
 )
-def test_required_keys(refusal: Any, absent: str, key: str) -> None:
+def test_required_keys(refusal: Any, key: str) -> None:
     """A missing key without a default is refused with a description."""
-    problem = refusal({key: absent})[key]
+    problem = refusal({key: ABSENT})[key]
     assert problem.value == "missing"
     assert problem.expected != "a value"
 

@@ -25,6 +25,7 @@ from monitor.config.key_form import create_key, is_key
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import ConfigError, UsageError
 from monitor.tools.client import connect
+from tests.config.conftest import ABSENT
 from tests.kit.signed import SIGNER
 
 KEY = "qn/TGe6D7vsXiFKstZA9hunter2md6iBzgSziHXuhUA="
@@ -196,10 +197,10 @@ def test_unusable_person_key_is_refused(load: Any, tmp_path: Path, content: byte
     assert caught.value.problems[0].key == "visits.person_key_file"
 
 
-def test_unconfigured_person_key_is_refused(load: Any, absent: str) -> None:
+def test_unconfigured_person_key_is_refused(load: Any) -> None:
     """Without a configured person key the message names the environment variable."""
     with pytest.raises(ConfigError, match="LOCATION_MONITOR__VISITS__PERSON_KEY"):
-        read_person_key(load({"visits.person_key_file": absent}).visits)
+        read_person_key(load({"visits.person_key_file": ABSENT}).visits)
 
 
 @pytest.mark.parametrize("content", [None, "", "PRIVATE+KEY+example.org/town+00000000+hunter2", KEY])

@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.contracts.instants import DAY, HOUR, YEAR
-from monitor.errors import EXIT_DONE, EXIT_USAGE, ContradictionError, UsageError
+from monitor.errors import EXIT_DONE, EXIT_USAGE
 from monitor.tools.plan.conflict import find_colliding, find_nearest
 from monitor.tools.plan.designs import Design, design_over_time
-from monitor.tools.plan.find_plans import OverTimeOptions, find
+from monitor.tools.plan.find_plans import OverTimeOptions
 from monitor.tools.plan.nearby import PRESENT, list_choices
 from monitor.tools.plan.outcomes import Plan, compute_silent_share
 from monitor.tools.plan.solve import GRID, find_plans, rank, solve
@@ -205,14 +205,6 @@ def test_invalid_options_are_refused(line: str, message: str) -> None:
     result = run(line)
     assert result.exit_code == EXIT_USAGE
     assert message in " ".join(result.output.split())
-
-
-def test_contradiction_is_a_usage_error() -> None:
-    """A contradiction is a UsageError with the names of the targets."""
-    with pytest.raises(ContradictionError, match="collide") as caught:
-        find(Targets(threshold=8, epsilon=Fraction(3), pays=Fraction(2)), OverTimeOptions())
-    assert isinstance(caught.value, UsageError)
-    assert caught.value.names == ("epsilon", "pays")
 
 
 def test_beaten_plans_are_left_out(every_design: tuple[Design, ...]) -> None:
