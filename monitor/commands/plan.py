@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,9 +16,13 @@ from rich.console import Console
 from monitor.commands.options import EXISTING, add_delays_option, read_duration
 from monitor.config import load_config
 from monitor.contracts.instants import SECOND
-from monitor.errors import EpsilonError, UsageError
+from monitor.errors import EpsilonError, FailedError, UsageError
 from monitor.privacy.epsilon import parse_epsilon
-from monitor.tools.plan.find_plans import AtTimesOptions, OverTimeOptions, PlanOutput, show_choices, show_plans
+from monitor.tools.plan.find_plans import AtTimesOptions, OverTimeOptions, find
+from monitor.tools.plan.nearby import list_choices
+from monitor.tools.plan.outcomes import Plan
+from monitor.tools.plan.render import make_choices_tree, make_plans_tree, render_choices, render_plans
+from monitor.tools.plan.svg import draw_svg
 from monitor.tools.plan.targets import PERIOD, Targets
 from monitor.tools.report_delays import read_report_delays
 
@@ -99,13 +105,29 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **option
     targets = read_targets(given)
     if picture is not None and picture.suffix.lower() != ".svg":
         raise UsageError(f"--picture is {picture.name}: expected a name that ends in .svg; rename the file.")
-    output = PlanOutput(Console(), as_json, picture)
     if config_file is None:
-        show_plans(targets, read_design_options(given), output)
-        return
-    if fixed := _list_options(given, _FIXED):
+        found = find(targets, read_design_options(given))
+        tree, render = partial(make_plans_tree, found, targets), partial(render_plans, found, targets.period)
+        drawn = {str(found[0].plan): found[0].plan}
+    elif fixed := _list_options(given, _FIXED):
         raise UsageError(f"{fixed}: already set by the configuration; leave it out, or leave out --config.")
-    show_choices(load_config(config_file, os.environ), targets, output)
+    else:
+        choices = list_choices(load_config(config_file, os.environ), targets)
+        tree, render = partial(make_choices_tree, choices, targets), partial(render_choices, choices)
+        drawn = {f"{name}: {listed[0].outcome.plan}": listed[0].outcome.plan for name, listed in choices.items()}
+    if as_json:
+        click.echo(json.dumps(tree(), ensure_ascii=False, indent=2))
+    else:
+        render(Console())
+    if picture is not None:
+        _draw(picture, drawn, targets)
+
+
+def _draw(picture: Path, plans: dict[str, Plan], targets: Targets) -> None:
+    try:
+        picture.write_text(draw_svg(plans, targets), encoding="utf-8")
+    except OSError as error:
+        raise FailedError(f"--picture: {picture} cannot be written ({error.strerror}).") from error
 
 
 def read_targets(given: dict[str, Any]) -> Targets:

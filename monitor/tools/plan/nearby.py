@@ -10,6 +10,7 @@ from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
 from monitor.config.rules_between_keys import Values, find_broken_rules
 from monitor.config.worst_case import compute_charges, compute_max_lead
 from monitor.contracts.instants import SECOND, format_duration
+from monitor.errors import UsageError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.plan.designs import Design, design_at_times, design_over_time
 from monitor.tools.plan.outcomes import Plan, PlanOutcome, evaluate
@@ -33,13 +34,16 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
     """Return, by monitor name, the present choice and then the neighbouring choices that are valid configurations.
 
     Without a target for payments, privacy.epsilon and privacy.period of the configuration are the target.
+
+    Raises:
+        UsageError: the configuration has no threshold.
     """
     if targets.pays is None:
         targets = replace(targets, pays=config.privacy.epsilon, period=config.privacy.period)
     targets = targets.only(("false_alarms", "alarm", "pays", "counts"))
     privacy = config.privacy.model_copy(update={"epsilon": targets.pays, "period": targets.period})
     base = config.model_copy(update={"privacy": privacy})
-    return {
+    choices = {
         monitor.name: tuple(
             Choice(change, _evaluate(changed, neighbour, targets))
             for change, changed, neighbour in _list_neighbours(base, index, monitor, targets)
@@ -47,6 +51,9 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
         for index, monitor in enumerate(config.monitors)
         if isinstance(monitor, OverTimeMonitor | AtTimesMonitor)  # other kinds have no T
     }
+    if not choices:
+        raise UsageError("The configuration has no monitor with a threshold, so there is nothing to plan: add one.")
+    return choices
 
 
 def make_plan(config: Config, monitor: Planned) -> Plan:
