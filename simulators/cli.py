@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -21,12 +22,13 @@ from simulators.bench.run_bench import list_lines, run_bench
 from simulators.city import write_city, write_registry
 from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_note
 from simulators.experiments.datasets import PLACES, find_missing
-from simulators.experiments.intervals import Widths, measure_intervals, write_widths
+from simulators.experiments.intervals import Widths, measure_intervals
 from simulators.experiments.run_experiments import FIGURES, Options, run_experiments
 from simulators.onesided_figures.run_library import SUBJECTS, LibraryOptions, run_library
 from simulators.outbreak.run_outbreak import Options as OutbreakOptions
 from simulators.outbreak.run_outbreak import run_outbreak
 from simulators.synthetic import write_synthetic
+from simulators.tables import write_csv
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _DATA: Final = click.option(
@@ -219,7 +221,7 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
         widths += measure_intervals(place, place.read(data), iterations, seed)
     if not widths:
         raise UsageError(f"no data: --data is {data}, which lacks the files named above; {HOW_TO_GET_DATA}")
-    write_widths(out, widths)
+    write_csv(out, [column.name for column in fields(Widths)], map(astuple, widths))
     false, bounds = sum(row.false for row in widths), sum(row.lower_bounds for row in widths)
     console.print(f"{out}: {len(widths)} rows; {bounds:,} lower bounds, {false} false bounds", highlight=False)
 

@@ -90,7 +90,7 @@ def read_items(path: Path, largest_id: int = 0) -> Items:
     """
     found: dict[int, int] = {}
     for number, row in read_rows(path, ("item", "count")):
-        item, count = _parse_whole(path, number, "item", row["item"]), _parse_whole(path, number, "count", row["count"])
+        item, count = parse_whole(path, number, "item", row["item"]), parse_whole(path, number, "count", row["count"])
         found[item] = found.get(item, 0) + count
     if not found:
         raise UsageError(f"{path} has no item: expected rows of item,count")
@@ -147,7 +147,8 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mappi
         raise UsageError(f"{path} cannot be read: {error}") from error
 
 
-def _parse_whole(path: Path, line: int, column: str, text: str) -> int:
+def parse_whole(path: Path, line: int, column: str, text: str) -> int:
+    """Return the number in a cell. Raise UsageError if it is not a whole number, 0 or more."""
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"{path}, line {line}: {column} is {text!r}: expected a whole number, 0 or more")
     return int(text)

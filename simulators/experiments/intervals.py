@@ -6,13 +6,11 @@ that of the service. Every interval is compared with a recount of the people at 
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -108,12 +106,3 @@ def _recount(places: list[int], locations: int) -> Places:
     for person, place in enumerate(places):
         people.setdefault(place, set()).add(person)
     return np.array([len(people.get(place, ())) for place in range(locations)], np.int64)
-
-
-def write_widths(path: Path, widths: Iterable[Widths]) -> None:
-    """Write the widths as CSV."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file)
-        lines.writerow([column.name for column in fields(Widths)])
-        for row in widths:
-            lines.writerow([f"{value:.3f}" if isinstance(value, float) else value for value in astuple(row)])

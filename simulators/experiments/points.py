@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 import numpy as np
 
 from simulators.continuous_noise import Floats
+from simulators.tables import write_csv
 
 _T = TypeVar("_T")
 
@@ -71,27 +71,6 @@ class Point:
         return (self.ours - self.paper.value) / math.hypot(self.paper.error, self.standard_error or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of the CSV file. Its fields are the columns."""
-
-    figure: str
-    dataset: str
-    measure: str
-    algorithm: str
-    epsilon: str
-    k: str
-    threshold: str
-    update: str
-    variant: str
-    paper: str
-    ours: str
-    standard_error: str
-
-
-COLUMNS: Final = tuple(field.name for field in fields(Row))
-
-
 def compute_mean_and_error(values: Floats) -> tuple[float, float | None]:
     """Return the mean of independent runs and its standard error. Runs without a value (NaN) are ignored.
 
@@ -105,33 +84,19 @@ def compute_mean_and_error(values: Floats) -> tuple[float, float | None]:
 
 
 def write_points(path: Path, points: Iterable[Point]) -> None:
-    """Write points as CSV with the columns of `Row`. A field that does not apply is empty."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(astuple(_to_row(point)) for point in points)
-
-
-def _to_row(point: Point) -> Row:
-    setting = point.setting
-    return Row(
-        setting.figure,
-        setting.dataset,
-        setting.measure,
-        setting.algorithm,
-        _format(setting.epsilon),
-        _format(setting.k),
-        _format(setting.threshold),
-        _format(setting.update),
-        point.variant,
-        _format(None if point.paper is None else point.paper.value),
-        _format(point.ours),
-        _format(point.standard_error),
+    """Write points as CSV. A field that does not apply is empty."""
+    coordinates = [field.name for field in fields(Setting) if field.name != "panel"]
+    rows = (
+        (
+            *(getattr(point.setting, name) for name in coordinates),
+            point.variant,
+            None if point.paper is None else point.paper.value,
+            point.ours,
+            point.standard_error,
+        )
+        for point in points
     )
-
-
-def _format(number: float | None) -> str:
-    return "" if number is None else f"{number:.6g}"
+    write_csv(path, (*coordinates, "variant", "paper", "ours", "standard_error"), rows)
 
 
 def distinct_values(values: Sequence[_T]) -> list[_T]:

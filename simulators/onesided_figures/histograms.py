@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import UsageError
+from simulators.experiments.data import parse_whole, read_rows
 
 FILE: Final = "dpbench1d.csv.gz"
 NAMES: Final = ("adult", "nettrace", "medcost", "searchlogs", "income", "hepth", "patent")
@@ -44,12 +42,9 @@ def read_histograms(folder: Path) -> dict[str, NDArray[np.int64]]:
     Raise UsageError if the file is missing or invalid.
     """
     path = folder / FILE
-    try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        found = {name: np.array([int(row[name]) for row in rows], dtype=np.int64) for name in NAMES}
-    except (OSError, EOFError, zlib.error, KeyError, ValueError, TypeError) as error:
-        raise UsageError(f"{path} cannot be read: expected gzipped CSV with bin,{','.join(NAMES)}: {error}") from error
-    if not rows or any(int(counts.min()) < 0 or not counts.any() for counts in found.values()):
-        raise UsageError(f"{path} has no rows, a negative count or an empty histogram: expected counts of records")
+    lines = read_rows(path, ("bin", *NAMES))
+    rows = [[parse_whole(path, number, name, row[name]) for name in NAMES] for number, row in lines]
+    found = dict(zip(NAMES, np.array(rows, np.int64).reshape(len(rows), len(NAMES)).T, strict=True))
+    if not all(counts.any() for counts in found.values()):
+        raise UsageError(f"{path} has no rows or an empty histogram: expected counts of records")
     return found

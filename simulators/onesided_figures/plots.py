@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from simulators.experiments.plots import make_canvas
 from simulators.experiments.points import distinct_values
 from simulators.onesided_figures.osdp_figures import EXACT, PUBLISHED
 from simulators.onesided_figures.points import LibraryPoint
@@ -22,15 +23,10 @@ _LINEAR: Final = ("mean of the values", "Close", "Far", "both policies")
 
 def draw(title: str, labels: tuple[str, str], points: Sequence[LibraryPoint]) -> Canvas:
     """Draw a figure with a logarithmic vertical axis. `labels`: of the horizontal and the vertical axis."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  # an optional dependency
-    from matplotlib.figure import Figure  # noqa: PLC0415  # as above
-
     panels = distinct_values([point.panel for point in points])
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
-    canvas = Figure(figsize=(max(4.2 * columns, 7.0), 3.6 * rows), layout="constrained")
-    FigureCanvasAgg(canvas)
-    canvas.suptitle(title)
+    canvas = make_canvas(title, 4.2 * columns, 3.6 * rows)
     series = distinct_values([_name_of(point.series) for point in points])
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(series)}
     for place, panel in enumerate(panels, 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Final
 
@@ -22,16 +22,18 @@ from simulators.onesided_figures.osdp_figures import (
     run_dataset,
 )
 from simulators.onesided_figures.plots import draw
-from simulators.onesided_figures.points import LibraryPoint, write_points
+from simulators.onesided_figures.points import LibraryPoint
 from simulators.onesided_figures.report import LABELS, PICTURED, TITLES, Content, render_summary, render_tables
 from simulators.onesided_figures.sum_figures import compute_sum_points
 from simulators.pages import replace_part
+from simulators.tables import write_csv
 
 COMMAND: Final = "python -m simulators library"
 TABLES: Final = "library.md"
 """The file with all values, in the folder of the figures."""
 
 SUBJECTS: Final = ("osdp", "subsampling", "sums")
+COLUMNS: Final = tuple(field.name for field in fields(LibraryPoint))
 _DOCUMENT_DOTS_PER_INCH: Final = 75
 _LEAST_DRAWS: Final = 20_000
 
@@ -72,7 +74,9 @@ def run_library(options: LibraryOptions, console: Console) -> None:
         points += compute_subsampling_points(max(20 * options.runs, _LEAST_DRAWS), options.seed)
     if "sums" in options.subjects:
         points += compute_sum_points(options.runs, options.seed)
-    by_figure = _group(points)
+    by_figure: dict[str, list[LibraryPoint]] = {}
+    for point in points:
+        by_figure.setdefault(point.figure, []).append(point)
     _write(options, by_figure, console)
     content = Content(_format_command(options), by_figure, outcomes, histograms, note)
     tables = options.out / TABLES
@@ -95,17 +99,10 @@ def _find_note(options: LibraryOptions) -> str:
     return f"osdp is skipped: {FILE} is not in {options.data.name}"
 
 
-def _group(points: list[LibraryPoint]) -> dict[str, list[LibraryPoint]]:
-    groups: dict[str, list[LibraryPoint]] = {}
-    for point in points:
-        groups.setdefault(point.figure, []).append(point)
-    return groups
-
-
 def _write(options: LibraryOptions, by_figure: dict[str, list[LibraryPoint]], console: Console) -> None:
     """Write a CSV file and a plot of each figure, and the small plots of the page."""
     for figure, points in by_figure.items():
-        write_points(options.out / f"{figure}.csv", points)
+        write_csv(options.out / f"{figure}.csv", COLUMNS, map(astuple, points))
         if figure in TITLES:
             canvas = draw(TITLES[figure], LABELS[figure], points)
             save(canvas, options.out / f"{figure}.png")

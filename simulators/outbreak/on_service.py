@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from rich.console import Console
 
-from monitor.config import load_valid_config
 from monitor.contracts.instants import DAY, format_duration, format_instant
-from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, read_record
-from monitor.contracts.output_records import OutputRecord
-from monitor.errors import FailedError
+from monitor.contracts.ledger_entries import OverTimeEntry
 from monitor.privacy.epsilon import format_epsilon
-from monitor.service.wiring import Settings
 from monitor.tools.audit import AuditReport, audit
-from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
-from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
-from monitor.tools.replay.embedded import start_embedded
-from monitor.tools.replay.output import write_output
-from monitor.tools.replay.progress import show_progress
+from monitor.tools.replay.driver import Summary
 from simulators.outbreak.designated import Designated
 from simulators.outbreak.reports import Report, Timeline
 from simulators.outbreak.ways import Answers, make_empty
-
-_TOPIC: Final = "alerts"
+from simulators.service_replay import ALERTS, CONFIG, VISITS, Entry, replay_files, write_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +57,19 @@ class _Watcher:
     answers: dict[str, Answers]
     designated: Designated
     places: dict[str, int]
-    unknown: int = 0
 
-    def observe(self, tick: int, records: Sequence[OutputRecord]) -> None:
-        """Add the records of a tick."""
+    def observe(self, tick: int, entry: Entry) -> None:
+        """Add an answer published at a tick."""
         row = tick - self.line.first
-        for record in records:
-            entry = read_record(record.key, record.value, record.headers)
-            if isinstance(entry, OverTimeEntry):
-                self._add_answer(entry, row)
-            elif isinstance(entry, AtTimesEntry):
-                self.unknown += entry.status != "complete"
-                rows = self.designated.alarm_rows[self.designated.find(entry.time)]
-                for name, (at, _) in entry.noisy_counts.items():
-                    rows[self.places[name]] = at - self.line.first
-
-    def _add_answer(self, entry: OverTimeEntry, row: int) -> None:
-        if row >= self.line.ticks:
-            return  # the replay ends with the horizons, after the last window
-        place, found = self.places[entry.location_id], self.answers[entry.monitor]
-        self.unknown += entry.status == "unknown"
-        found.alarms[row, place] = entry.status == "noisy_count"
-        found.paused[row, place] = entry.status == "paused"
+        if isinstance(entry, OverTimeEntry):
+            if row < self.line.ticks:  # the replay ends with the horizons, after the last window
+                place, found = self.places[entry.location_id], self.answers[entry.monitor]
+                found.alarms[row, place] = entry.status == "noisy_count"
+                found.paused[row, place] = entry.status == "paused"
+        else:
+            rows = self.designated.alarm_rows[self.designated.find(entry.time)]
+            for name, (at, _) in entry.noisy_counts.items():
+                rows[self.places[name]] = at - self.line.first
 
 
 def run_service(
@@ -107,50 +86,14 @@ def run_service(
     watcher = _Watcher(line, answers, designated, {name: row for row, name in enumerate(places)})
     with TemporaryDirectory(prefix="location-monitor-outbreak-") as name:
         folder = Path(name)
-        _write_files(folder, line, places, _make_config(line, settings, designated, places))
+        visits = (_make_row(report, places) for report in line.reports)
+        write_files(folder, places, visits, _make_sections(line, settings, designated, places))
         began = time.monotonic()
-        summary = _replay(folder, watcher, console)
+        summary = replay_files(folder, "The epidemic", watcher.observe, console)
         replayed = time.monotonic()
-        report = audit(folder / "visits.csv", folder / "config.yaml", folder / "alerts.jsonl")
+        report = audit(folder / VISITS, folder / CONFIG, folder / ALERTS)
         ended = time.monotonic()
-    if watcher.unknown:
-        raise FailedError(f"{watcher.unknown} answers were unknown; run it again on a less busy machine")
     return ServiceRun(tuple(settings), answers, designated, summary, report, replayed - began, ended - replayed)
-
-
-def _replay(folder: Path, watcher: _Watcher, console: Console) -> Summary:
-    config = load_valid_config(folder / "config.yaml", {})
-    with start_embedded(config, lambda text: console.print(text, highlight=False, soft_wrap=True)) as settings:
-        planned = plan_replay(folder / "visits.csv", settings.parameters, None, lambda: None)
-        try:
-            summary = _run_ticks(settings, planned, watcher, console)
-        finally:
-            planned.lines.close()
-        write_output(settings.kafka, _TOPIC, 1, folder / "alerts.jsonl")
-    return summary
-
-
-def _run_ticks(settings: Settings, planned: ReplayPlan, watcher: _Watcher, console: Console) -> Summary:
-    total = max(0, planned.last_tick - planned.first_tick + 1)
-    with show_progress("The epidemic, by the service", total, "ticks", console) as steps:
-
-        def on_tick(tick: int, records: Sequence[OutputRecord]) -> None:
-            watcher.observe(tick, records)
-            steps.advance()
-
-        return replay(settings, planned, on_tick)
-
-
-def _write_files(folder: Path, line: Timeline, places: Sequence[str], config: object) -> None:
-    with (folder / "locations.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(REGISTRY_HEADER)
-        writer.writerows((name, "", "", "") for name in places)
-    with (folder / "visits.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(VISITS_HEADER)
-        writer.writerows(_make_row(report, places) for report in line.reports)
-    (folder / "config.yaml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
 
 
 def _make_row(report: Report, places: Sequence[str]) -> tuple[str, ...]:
@@ -158,7 +101,7 @@ def _make_row(report: Report, places: Sequence[str]) -> tuple[str, ...]:
     return (f"person-{report.person}", places[report.place], *times)
 
 
-def _make_config(
+def _make_sections(
     line: Timeline, settings: Sequence[OverTimeSetting], designated: Designated, places: Sequence[str]
 ) -> dict[str, object]:
     # `check` counts a person who is at every place in every slot. The data is public, so ε may be as large as that.
@@ -182,14 +125,7 @@ def _make_config(
             "origin": format_instant(line.grid.origin),
             "release_delay": "30s",
         },
-        "locations": {"file": "locations.csv"},
         "visits": {"default_stay": "15m", "accept_ahead": "0s"},
         "privacy": {"epsilon": str(most.__ceil__()), "period": format_duration(14 * DAY)},
         "monitors": [*monitors, designated.make_monitor()],
-        "kafka": {
-            "bootstrap_servers": ["localhost:9092"],
-            "topics": {"visits": "visits", "alerts": _TOPIC, "dead_letters": "dead-letters"},
-            "partitions": {"visits": 1, "alerts": 1},
-        },
-        "redis": {"url": "redis://localhost:6379/0"},
     }

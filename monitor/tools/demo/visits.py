@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from monitor.contracts.instants import DAY, format_instant
+from monitor.tools.convert.files import VISITS_HEADER
 from monitor.tools.town import Town
 
 POPULATION: Final = 80_000
-
-_HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
 
 
 def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, days: int) -> int:
@@ -21,7 +20,7 @@ def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, da
     `start` is the instant of a midnight. Return the number of visits written.
     """
     rows = [
-        dict(zip(_HEADER, (f"p-{person:06}", locations[place], *map(format_instant, times)), strict=True))
+        dict(zip(VISITS_HEADER, (f"p-{person:06}", locations[place], *map(format_instant, times)), strict=True))
         for visits in Town(seed, POPULATION, len(locations), start, days).list_reports()
         for person, place, *times in zip(
             *(column.tolist() for column in (visits.person, visits.place)),
@@ -40,7 +39,7 @@ def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, da
     for number, fault in reversed(list(enumerate(faults[: len(rows) // 2], start=1))):
         rows.insert(number * step, rows[min(number * step, len(rows) - 1)] | fault)
     with path.open("w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, _HEADER)
+        out = csv.DictWriter(file, VISITS_HEADER)
         out.writeheader()
         out.writerows(rows)
     return len(rows)

@@ -1,0 +1,89 @@
+"""Replay visits of public data through the service itself, on a real Kafka and Valkey."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from monitor.config import load_valid_config
+from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, read_record
+from monitor.contracts.output_records import OutputRecord
+from monitor.errors import FailedError
+from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
+from monitor.tools.replay.driver import Summary, plan_replay, replay
+from monitor.tools.replay.embedded import start_embedded
+from monitor.tools.replay.output import write_output
+from monitor.tools.replay.progress import show_progress
+
+CONFIG: Final = "config.yaml"
+VISITS: Final = "visits.csv"
+ALERTS: Final = "alerts.jsonl"
+
+Entry = OverTimeEntry | AtTimesEntry
+Observe = Callable[[int, Entry], None]
+"""A function that is called with a tick and each answer published at it."""
+
+
+def write_files(
+    folder: Path, location_ids: Iterable[str], visits: Iterable[Sequence[str]], sections: Mapping[str, object]
+) -> None:
+    """Write the registry, the visits (rows of a replay file) and the configuration.
+
+    `sections`: the sections `service`, `clock`, `visits`, `privacy` and `monitors` of the configuration.
+    """
+    _write_csv(folder / "locations.csv", REGISTRY_HEADER, ((name, "", "", "") for name in location_ids))
+    _write_csv(folder / VISITS, VISITS_HEADER, visits)
+    config = {
+        **sections,
+        "locations": {"file": "locations.csv"},
+        "kafka": {
+            "bootstrap_servers": ["localhost:9092"],
+            "topics": {"visits": "visits", "alerts": "alerts", "dead_letters": "dead-letters"},
+            "partitions": {"visits": 1, "alerts": 1},
+        },
+        "redis": {"url": "redis://localhost:6379/0"},
+    }
+    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+
+
+def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def replay_files(folder: Path, title: str, observe: Observe, console: Console) -> Summary:
+    """Replay the files of a folder, and write the output topic to ALERTS.
+
+    Raises:
+        EmbeddedError: the servers cannot start.
+        FailedError: an answer was "unknown", or the replay failed.
+    """
+    unknown = 0
+    valid = load_valid_config(folder / CONFIG, {})
+    with start_embedded(valid, lambda text: console.print(text, highlight=False, soft_wrap=True)) as settings:
+        planned = plan_replay(folder / VISITS, settings.parameters, None, lambda: None)
+        total = max(0, planned.last_tick - planned.first_tick + 1)
+        with closing(planned.lines), show_progress(f"{title}, by the service", total, "ticks", console) as steps:
+
+            def on_tick(tick: int, records: Sequence[OutputRecord]) -> None:
+                nonlocal unknown
+                for record in records:
+                    entry = read_record(record.key, record.value, record.headers)
+                    if isinstance(entry, Entry):
+                        unknown += entry.status == "unknown"
+                        observe(tick, entry)
+                steps.advance()
+
+            summary = replay(settings, planned, on_tick)
+        write_output(settings.kafka, valid.config.kafka.topics.alerts, 1, folder / ALERTS)
+    if unknown:
+        raise FailedError(f"{title}: {unknown} answers were unknown; run it again on a less busy machine")
+    return summary
