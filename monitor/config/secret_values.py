@@ -68,6 +68,7 @@ def read_cosigner(auditor: AuditorSettings, signing: SigningSettings) -> Signer 
     if auditor.cosign_key_file is None:
         return None
     signer = _read_signing_key("auditor.cosign_key_file", auditor.cosign_key_file)
+    _report_key_mode("auditor.cosign_key_file", auditor.cosign_key_file)
     if signing.public_key is None:
         what = "the public key of the service, if auditor.cosign_key_file is set"
         raise _make_error("signing.public_key", "missing", what, "Set it, or remove auditor.cosign_key_file.")

@@ -150,6 +150,11 @@ class Signatures:
     def __init__(self, keys: Sequence[PublicKey], findings: Findings, since: str = "") -> None:
         self._keys, self._findings, self._since = keys, findings, since.encode()
         self._logs: dict[int, _Log] = {}
+        self._cosigned: Mapping[int, str] = {}
+
+    def expect(self, cosigned: Mapping[int, str]) -> None:
+        """Expect checkpoints that were cosigned earlier, by partition: another one of the same tick is a fork."""
+        self._cosigned = cosigned
 
     @property
     def notes(self) -> dict[int, tuple[int, str]]:
@@ -175,6 +180,8 @@ class Signatures:
                 return
             wrong = "a checkpoint has no valid signature for this partition" if found is None else _judge(log, found)
             log.lines = []
+            if found is not None and _is_fork(self._cosigned.get(partition, ""), found):
+                wrong = f"tick {found.tick} was cosigned with another checkpoint"
             if wrong:
                 self._report(partition, log, wrong)
         elif kind not in _NO_LEAVES:
@@ -225,6 +232,13 @@ class Signatures:
     def _report(self, partition: int, log: _Log, text: str) -> None:
         self._findings.muted = log.newest <= self._since
         self._findings.add(SIGNED, f"partition {partition}: {text}")
+
+
+def _is_fork(cosigned: str, found: _Checkpoint) -> bool:
+    """Return whether a note that was cosigned is about the tick of a checkpoint in the same log, and says otherwise."""
+    text, _, _ = cosigned.rpartition("\n\n")
+    parts = _TEXT.fullmatch(f"{text}\n")
+    return parts is not None and (parts[1], int(parts[5])) == (found.origin, found.tick) and parts[0] != found.text
 
 
 def _judge(log: _Log, found: _Checkpoint) -> str:

@@ -87,6 +87,8 @@ def follow_topics(
         raise UsageError("--result states what was compared with the input, so leave out --output-only")
     config, files = load_config(list_configs(config_files)[0], environ), ConfigFiles(config_files)
     result = None if options.result is None else _open_result(options.result, config)
+    if config.auditor.cosign_key_file is not None and result is None:
+        log.warning("auditor.cosign_key_file is not used: the file of --result would have the cosignatures")
     kafka = connect(config)
     if config.kafka.uses_sasl and config.auditor.username is None and config.auditor.token_file is None:
         log.warning(

@@ -65,6 +65,8 @@ class AuditProcess:
         """Judge what is published until `stop` is set."""
         while not stop.is_set():
             follower = Follower(self._files.configs, self._sources, self._run)
+            if self._result is not None and follower.signed is not None:
+                follower.signed.signatures.expect(self._result.cosigned)
             self._metrics.restart()
             self._metrics.describe(self._files.configs, compares_input=self._sources.open_input is not None)
             try:

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 class ResultFile:
     """A file that always has a complete result. A new result replaces it. `cosigner`: cosigns checkpoints in it.
 
+    `cosigned`: the notes that were cosigned last, by output partition, also before a restart.
+
     Its ε is what the published answers may have cost anyone. What the person who paid most did pay would reveal
     something about this person.
 
@@ -35,6 +37,7 @@ class ResultFile:
         self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
         self._written: tuple[ProvenStretch, Mapping[int, str]] | None = None
         self._failed = False
+        self.cosigned = _read_cosigned(path)
 
     def write(self, proven: ProvenStretch, notes: Mapping[int, str]) -> None:
         """Write a result, unless it was the last one written. If writing fails, the earlier file stays.
@@ -52,6 +55,7 @@ class ResultFile:
         if self._cosigner is not None:
             now = int(time.time())
             result["cosigned"] = {number: self._cosigner.cosign(note, now) for number, note in sorted(notes.items())}
+            self.cosigned |= notes
         try:
             self._part.write_text(json.dumps(result) + "\n", encoding="utf-8")
             self._part.replace(self._path)
@@ -61,3 +65,12 @@ class ResultFile:
             self._failed = True
             return
         self._written, self._failed = (proven, notes), False
+
+
+def _read_cosigned(path: Path) -> dict[int, str]:
+    """Return the notes of an earlier result; nothing if there is none that can be read."""
+    try:
+        notes = json.loads(path.read_text(encoding="utf-8"))["cosigned"]
+        return {int(number): str(note) for number, note in notes.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +19,13 @@ from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.ticks.signed_log import SignedLog
 from monitor.tools.audit import audit_topics
-from monitor.tools.audit.findings import BUDGET, SIGNED, TICKS, Findings
+from monitor.tools.audit.findings import BUDGET, SIGNED, TICKS, Findings, ProvenStretch
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.signatures import Signatures, read_public_key
+from monitor.tools.auditor.result import ResultFile
 from tests.conftest import Eventually
-from tests.kit.signed import SIGNER
+from tests.kit.signed import SIGNER, TOPIC_ID
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny
 from tests.tools.audit.records import as_of, charges, night, owner
@@ -36,12 +39,25 @@ __all__ = ["run"]  # a fixture
 def verify(vector: dict[str, Any], *, since: str = "", whole: bool = False) -> Findings:
     """Return the findings about the records of a vector, which has only one partition."""
     findings = Findings()
-    signatures = Signatures([read_public_key(vector["public_key"])], findings, since)
-    for record in vector["records"]:
-        headers = {f"ce_{name}": record[name].encode() for name in ("id", "type", "time")}
-        signatures.take(vector["topic_id"], record["partition"], headers, record["value"].encode(), whole=whole)
-    signatures.end(0)
+    read_signatures(vector["records"], findings, since=since, whole=whole).end(0)
     return findings
+
+
+def read_signatures(
+    records: list[dict[str, Any]],
+    findings: Findings | None = None,
+    *,
+    since: str = "",
+    whole: bool = False,
+    cosigned: Mapping[int, str] | None = None,
+) -> Signatures:
+    """Return the verification of the records of a vector."""
+    signatures = Signatures([read_public_key(str(SIGNER.verifier))], findings or Findings(), since)
+    signatures.expect(cosigned or {})
+    for record in records:
+        headers = {f"ce_{name}": record[name].encode() for name in ("id", "type", "time")}
+        signatures.take(TOPIC_ID, record["partition"], headers, record["value"].encode(), whole=whole)
+    return signatures
 
 
 @pytest.mark.promise(37, 45)
@@ -171,6 +187,20 @@ def transaction(run: Published, lines: list[dict[str, Any]]) -> Iterator[Any]:
             record = _encode(line)
             producer.send(run.alerts, record.value, record.key, list(record.headers), partition=0).get(timeout=10)
         yield producer
+
+
+@pytest.mark.promise(45)
+def test_another_checkpoint_than_the_cosigned_one(tmp_path: Path) -> None:
+    """An auditor that restarts reads what it cosigned, and finds another checkpoint of the same tick and log."""
+    path = tmp_path / "result.json"
+    honest = read_signatures(VECTORS["honest"]["records"])
+    notes = {partition: note for partition, (_, note) in honest.notes.items()}
+    ResultFile(path, SIGNER).write(ProvenStretch(0, 1, 0, Fraction(1)), notes)
+    for vector, found in (("honest", {}), ("fork", {SIGNED: 1})):
+        findings = Findings()
+        from_tick_2 = VECTORS[vector]["records"][-6:]
+        read_signatures(from_tick_2, findings, cosigned=ResultFile(path, SIGNER).cosigned)
+        assert findings.totals == found
 
 
 @pytest.mark.promise(37, 45)
