@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
@@ -22,7 +23,7 @@ from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.tools.page import answers
 from monitor.tools.page.bodies import Bodies, Body, StampedBodies, respond
-from monitor.tools.page.current_places import Present, Recount, Snapshot
+from monitor.tools.page.current_places import Present, Snapshot, read_recount
 from monitor.tools.page.feed import RETRY
 from monitor.tools.page.headers import Headers
 from monitor.tools.page.history import prepare_history
@@ -48,7 +49,7 @@ class Site:
     html: Html
     static: Static
     background: Body | None
-    read_recount: Callable[[], Recount | None]
+    audit_file: Path | None
     count_response: Callable[[str, int], None] = lambda _route, _status: None
     _bodies: Bodies = field(default_factory=Bodies)
     _past: Bodies = field(default_factory=Bodies)  # so that nobody waits for the present while the past is built
@@ -94,11 +95,12 @@ class Site:
         query = _read_query(request, "lang", "page", "embed")
         wanted = _read_choice(query, "lang", LANGUAGES)
         language = choose_language(wanted, request.headers.get("accept-language", ""))
-        present, recount = await self.present.read(), self.read_recount()
+        present, now = await self.present.read(), self.present.feed.clock.now()
+        recount = read_recount(self.audit_file, now)
         pages = count_pages(len(present.places))
         embed = _read_choice(query, "embed", ("1",)) is not None
         view = View(language, _read_page_number(query.get("page", "1"), pages), embed)
-        left = round_seconds_left(present.expires - self.present.feed.clock.now())
+        left = round_seconds_left(present.expires - now)
         body = await self._bodies.get(
             ("page", view),
             (present.number, recount, left),

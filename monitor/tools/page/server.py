@@ -30,7 +30,7 @@ from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
 from monitor.tools.page.bodies import Body, make_body
-from monitor.tools.page.current_places import Present, read_recount
+from monitor.tools.page.current_places import Present
 from monitor.tools.page.feed import BEAT_SECONDS, Feed, Hub
 from monitor.tools.page.html import Html, describe_promise
 from monitor.tools.page.languages import build_texts
@@ -102,14 +102,7 @@ class Page:
             setup["publicKey"] = key
         promise = describe_promise(config, read_publishers(config.privacy.other_publishers))
         html = Html(build_texts(settings), setup, static, promise)
-        self._site = Site(
-            present,
-            html,
-            static,
-            background,
-            lambda: read_recount(settings.audit_file, clock.now()),
-            self._metrics.count_response,
-        )
+        self._site = Site(present, html, static, background, settings.audit_file, self._metrics.count_response)
         self._beat_seconds = beat_seconds
         self._stop = threading.Event()
         self._delivered, self._ending = threading.Event(), asyncio.Event()

@@ -218,17 +218,22 @@ def test_history_joins_equal_answers(page: Page) -> None:
     assert over_time[2] | {"since": "2026-01-06T01:00:00Z", "until": "2026-01-06T06:00:00Z"} == over_time[2]
 
 
-def lead(states: dict[str, Any], page: Page) -> dict[str, str]:
-    """Return the most cautious state of each place in a response or an event with states."""
-    registry, order = get(page, "/v1/registry").json, ("safe", "unknown", "paused", "noisy_count")
+def list_answers(states: dict[str, Any], page: Page) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each place with each answer about it in a response or an event with states."""
+    registry = get(page, "/v1/registry").json
     assert states["registry"] == registry["digest"]
-    found: dict[str, set[str]] = {place: set() for place in registry["ids"]}
     for answer in states["answers"]:
         runs = answer["rows"]
         for first, last in zip(runs[::2], runs[1::2], strict=True):
-            for place in registry["ids"][first : last + 1]:
-                found[place].add(answer["state"])
-    return {place: max(names, key=order.index, default="unknown") for place, names in found.items()}
+            yield from ((place, answer) for place in registry["ids"][first : last + 1])
+
+
+def lead(states: dict[str, Any], page: Page) -> dict[str, str]:
+    """Return the most cautious state of each place that has an answer."""
+    order, found = ("safe", "unknown", "paused", "noisy_count"), dict[str, str]()
+    for place, answer in list_answers(states, page):
+        found[place] = max(found.get(place, "safe"), answer["state"], key=order.index)
+    return found
 
 
 def test_states_agree_with_places(page: Page) -> None:
@@ -242,16 +247,6 @@ def test_states_agree_with_places(page: Page) -> None:
     assert (past["market"], past["school-1"]) == ("safe", "safe")
 
 
-def find_places_with_alarm(page: Page, at: str) -> set[str]:
-    """Return the places that had an alarm which still counted at a time."""
-    ids, found = get(page, "/v1/registry").json["ids"], set()
-    for answer in get(page, f"/v1/states?at={at}").json["answers"]:
-        runs = answer["rows"] if "last_alarm" in answer else []
-        for first, last in zip(runs[::2], runs[1::2], strict=True):
-            found |= set(ids[first : last + 1])
-    return found
-
-
 def test_alarm_stays_in_sight(page: Page) -> None:
     """Each state from an alarm on has the alarm, and each tick counts its place; only one tick drew it."""
     #     tick  24 … 29   30      31 … 36  37       38, 39
@@ -261,7 +256,8 @@ def test_alarm_stays_in_sight(page: Page) -> None:
     assert [index + FIRST for index, tick in enumerate(ticks) if tick["alarms"]] == [30, NOON + 1]
     for tick, one in enumerate(ticks, FIRST):
         expected = {place for place, first in (("market", 30), ("library", NOON + 1)) if tick >= first}
-        assert find_places_with_alarm(page, one["as_of"]) == expected
+        states = get(page, f"/v1/states?at={one['as_of']}").json
+        assert {place for place, answer in list_answers(states, page) if "last_alarm" in answer} == expected
         assert one["places"] == len(expected)
 
 

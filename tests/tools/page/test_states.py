@@ -92,7 +92,7 @@ def test_equal_answers_are_written_once() -> None:
 def test_cut_connection_leaves_no_subscription(query: bytes) -> None:
     """A stream is a subscription only while it is sent: if its client leaves before, nothing stays."""
     present = make_present()
-    site: Any = Site(present, None, None, None, lambda: None)  # type: ignore[arg-type]  # not used
+    site: Any = Site(present, None, None, None, None)  # type: ignore[arg-type]  # not used
     path = "/v1/stream"
     scope = {
         "type": "http",
