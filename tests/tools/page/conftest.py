@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from monitor.errors import UnreachableError
+from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page.server import Page
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
@@ -40,6 +43,22 @@ def open_page() -> Iterator[OpenPage]:
 def serve(town: Town, **settings: Any) -> Page:
     """Return a page that is not yet served."""
     return Page(town.with_page(**settings), town.clock, BEAT_SECONDS)
+
+
+def fail_once(
+    monkeypatch: pytest.MonkeyPatch, applies: Callable[[Subscriber], bool] = lambda _subscriber: True
+) -> threading.Event:
+    """Let Kafka not confirm the id of the topic once, to a subscriber to which this applies. The event is set then."""
+    confirm, failed = Subscriber.require_same_topic, threading.Event()
+
+    def require_same_topic(subscriber: Subscriber) -> None:
+        if not failed.is_set() and applies(subscriber):
+            failed.set()
+            raise UnreachableError("planted")
+        confirm(subscriber)
+
+    monkeypatch.setattr(Subscriber, "require_same_topic", require_same_topic)
+    return failed
 
 
 def require_chromium() -> None:

@@ -20,9 +20,8 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no type informatio
 import pytest
 
 from monitor.contracts.instants import HOUR
-from monitor.errors import ConfigError, FailedError, TopicError, UnreachableError
+from monitor.errors import ConfigError, FailedError, TopicError
 from monitor.tools.client.current_answers import Reason
-from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page import reader
 from monitor.tools.page.current_places import STATES, UNREACHABLE
 from monitor.tools.page.protocol import LimitedProtocol
@@ -31,7 +30,7 @@ from tests.conftest import Eventually
 from tests.kit.programs import Program
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
-from tests.tools.page.conftest import OpenPage, serve
+from tests.tools.page.conftest import OpenPage, fail_once, serve
 from tests.tools.page.world import FIRST, Town, make_town
 
 CLI = Path(__file__).parents[3] / "monitor" / "cli.py"
@@ -325,20 +324,6 @@ def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
             assert lost.next() == ("reset", {})
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, earlier_id: str) -> None:
-    """Let Kafka not know the topic when the page first asks for the id of a new one."""
-    ask = Subscriber.require_same_topic
-    failures: list[str] = []
-
-    def require_same_topic(self: Subscriber) -> None:
-        if self.topic_id != earlier_id and not failures:
-            failures.append(self.topic_id)
-            raise UnreachableError("not known yet")
-        ask(self)
-
-    monkeypatch.setattr(Subscriber, "require_same_topic", require_same_topic)
-
-
 @pytest.mark.parametrize(("more", "fails"), [(0, False), (1, True)], ids=["known at once", "known later"])
 def test_recreated_topic_is_read_whole(
     town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch, more: int, fails: bool
@@ -353,7 +338,7 @@ def test_recreated_topic_is_read_whole(
     page = open_page(town)
     old = get(page, "/v1/records").json["position"]
     if fails:
-        fail_once(monkeypatch, old.partition("/")[0])
+        fail_once(monkeypatch, lambda subscriber: subscriber.topic_id != old.partition("/")[0])
     with closing(town.parts.kafka.create_admin()) as admin:
         admin.delete_topics([town.topic])
         eventually(lambda: town.topic not in admin.list_topics())

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import html
-import threading
 from contextlib import closing
 from typing import Any, Final
 
 import pytest
 
-from monitor.errors import UnreachableError
 from monitor.ticks.signed_log import SignedLog
-from monitor.tools.client.subscriber import Subscriber, read_topic_id
+from monitor.tools.client.subscriber import read_topic_id
 from monitor.tools.client.verification import Verification
 from monitor.tools.page import reader
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish, sign
 from tests.kit.topics import recreate_topic
-from tests.tools.page.conftest import OpenPage
+from tests.tools.page.conftest import OpenPage, fail_once
 from tests.tools.page.test_http import by_id, get
 from tests.tools.page.world import FIRST, Town
 
@@ -74,17 +72,9 @@ def test_unconfirmed_tick_is_read_again(
     open_town_log(town)
     town.publish(FIRST)
     page = open_page(town)
-    confirm, failed = Subscriber.require_same_topic, threading.Event()
-
-    def fail_once(subscriber: Subscriber) -> None:
-        if not failed.is_set():
-            failed.set()
-            raise UnreachableError("planted")
-        confirm(subscriber)
-
     monkeypatch.setattr(reader, "ASK_SECONDS", 60)  # it confirms only when it has read records
     monkeypatch.setattr(reader, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(Subscriber, "require_same_topic", fail_once)
+    failed = fail_once(monkeypatch)
     town.publish(FIRST + 1, {"market": 12})
     eventually(failed.is_set)
     eventually(lambda: by_id(page)["market"]["state"] == "noisy_count")
