@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -51,13 +51,14 @@ class DrawnCheck(Check):
         if (monitor.name, form.time) in self._history.answered:
             self._findings.add(TICKS, f"{where}: the time is answered a second time")
         self._history.answered.add((monitor.name, form.time))
-        self._check_drawing(form, partial(self._add, where))
+        for text in self._find_wrong(form):
+            self._findings.add(FORM, f"{where}: {text}")
         self.statuses[form.status] += 1
         self._check_facts(record, key)
         if form.status == "unknown":
             return lambda: None
         self._payments.charge_time(self._terms, record.kind, monitor.name, form.time, monitor.epsilon, form.tick)
-        return partial(self._prove, form, partial(self._add, where))
+        return partial(self._prove, form, where)
 
     def list_facts(self, form: Any) -> dict[str, Any]:
         """Return the fields that follow from the configuration."""
@@ -65,15 +66,12 @@ class DrawnCheck(Check):
         return self._facts
 
     @abstractmethod
-    def _check_drawing(self, form: Any, add: Callable[[str, str], None]) -> None:
-        """Check what was drawn from the output alone. Raise FormError for another form."""
+    def _find_wrong(self, form: Any) -> Iterator[str]:
+        """Yield the errors in what was drawn, from the output alone. Raise FormError for another form."""
 
     @abstractmethod
-    def _prove(self, form: Any, add: Callable[[str, str], None]) -> None:
+    def _prove(self, form: Any, where: str) -> None:
         """Compare what was drawn with the recount."""
-
-    def _add(self, where: str, oracle: str, text: str) -> None:
-        self._findings.add(oracle, f"{where}: {text}")
 
 
 class HotSpotsCheck(DrawnCheck):
@@ -83,13 +81,12 @@ class HotSpotsCheck(DrawnCheck):
         super().__init__(monitor, scope, {"top": monitor.top})
         self._monitor = monitor
 
-    def _check_drawing(self, form: HotSpots, add: Callable[[str, str], None]) -> None:
+    def _find_wrong(self, form: HotSpots) -> Iterator[str]:
         if form.status == "complete":
             self.noisy += len(form.hot_spots)
-            for text in self._find_misnamed(form):
-                add(FORM, text)
+            yield from self._find_misnamed(form)
         elif form.hot_spots:
-            add(FORM, "the status is unknown, but locations are named")
+            yield "the status is unknown, but locations are named"
 
     def _find_misnamed(self, form: HotSpots) -> Iterator[str]:
         """Yield errors unless min(top, locations) locations are named once, by falling count, then registry order."""
@@ -109,7 +106,7 @@ class HotSpotsCheck(DrawnCheck):
             if before[:2] > after[:2]:
                 yield f"{name(after[2])} comes after {name(before[2])}, expected before it"
 
-    def _prove(self, form: HotSpots, add: Callable[[str, str], None]) -> None:
+    def _prove(self, form: HotSpots, where: str) -> None:
         """Find locations whose count exceeds their noisy count, or the lowest published one if they have none."""
         if self._recount is None:
             return
@@ -118,11 +115,12 @@ class HotSpotsCheck(DrawnCheck):
         least = min(((count, -row) for row, count in bounds.items()), default=None)
         for row in presence.list_rows_at(form.time):
             people = presence.count(form.time, row, form.tick)
-            location = self._terms.locations[row]
+            location = f"{where}: {self._terms.locations[row]}"
             if people > bounds.get(row, people):
-                add(NOISY, f"{location}: there were more people than the noisy count")
+                self._findings.add(NOISY, f"{location}: there were more people than the noisy count")
             elif row not in bounds and least is not None and (people, -row) > least:
-                add(NOISY, f"{location} is not named, and there were more people than the last noisy count allows")
+                text = "is not named, and there were more people than the last noisy count allows"
+                self._findings.add(NOISY, f"{location} {text}")
 
 
 class DwellCheck(DrawnCheck):
@@ -133,7 +131,7 @@ class DwellCheck(DrawnCheck):
         super().__init__(monitor, scope, {"noise": "two_sided", **facts})
         self._monitor = monitor
 
-    def _check_drawing(self, form: Dwell, add: Callable[[str, str], None]) -> None:
+    def _find_wrong(self, form: Dwell) -> Iterator[str]:
         numbers = form.visit_seconds, form.spare_seconds, form.visits
         if form.status == "unknown":
             if numbers != (None, None, None) or form.mean_seconds is not None:
@@ -141,7 +139,7 @@ class DwellCheck(DrawnCheck):
         elif form.visit_seconds is None or form.spare_seconds is None:
             raise FormError("expected numbers if the status is complete")
         elif (form.visits, form.mean_seconds) != self._estimate(form.visit_seconds, form.spare_seconds):
-            add(FORM, "the estimates do not follow from the totals")
+            yield "the estimates do not follow from the totals"
 
     def _estimate(self, above: int, below: int) -> tuple[float, float | None]:
         """Return the estimates that follow from the totals: the number of visits, and their mean length in seconds."""
@@ -149,7 +147,7 @@ class DwellCheck(DrawnCheck):
         mean = Fraction(longest * min(max(above, 0), both), both) if both > 0 else None
         return both / longest, None if mean is None else float(mean)
 
-    def _prove(self, form: Dwell, add: Callable[[str, str], None]) -> None:
+    def _prove(self, form: Dwell, where: str) -> None:
         if self._recount is None or not self._recount.whole:
             return
         longest = self._monitor.longest
@@ -159,7 +157,7 @@ class DwellCheck(DrawnCheck):
         furthest = math.ceil(_FURTHEST * 2 * self._monitor.per_person * longest / float(self._monitor.epsilon))
         noisy = form.visit_seconds or 0, form.spare_seconds or 0
         if any(abs(total - true) > furthest for total, true in zip(noisy, exact, strict=True)):
-            add(DWELL, "a total is further from the recount than its noise")
+            self._findings.add(DWELL, f"{where}: a total is further from the recount than its noise")
 
     def _select_lengths(self, reported: Sequence[MeasuredVisit]) -> list[int]:
         """Return the lengths that count, in seconds: each person's longest at the first locations in the registry."""

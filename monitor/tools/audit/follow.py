@@ -254,7 +254,6 @@ class Follower:
 
     def _note_cut_off(self, error: UnreadableTopicError) -> None:
         self.cut_off, self.delayed, self._cause = str(error), "", error.__cause__
-        self.engine.drop_waiting()
 
     def _note_hidden(self, why: str) -> None:
         """Let the answers wait for hidden records. After half a minute, the input counts as cut off."""
@@ -262,4 +261,3 @@ class Follower:
         self._hidden_since = now if self._hidden_since is None else self._hidden_since
         short = now - self._hidden_since < PATIENCE_SECONDS
         self.cut_off, self.delayed, self._cause = ("", why, None) if short else (why, "", None)
-        self.engine.drop_waiting()
