@@ -175,7 +175,7 @@ FOUND: dict[str, tuple[str, Change, list[str]]] = {
 }
 
 
-@pytest.mark.promise(13, 28, 29, 37, 43, 44)
+@pytest.mark.promise(13, 28, 29, 37, 44)
 @pytest.mark.parametrize("name", FOUND)
 def test_wrong_record_is_found(tiny: Tiny, name: str) -> None:
     """Other bytes for one id, and missing, repeated, early, late, malformed and foreign records are found."""
