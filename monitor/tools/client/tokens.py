@@ -44,14 +44,10 @@ def decode_token(text: str, topic: str, topic_id: str) -> Token:
         raise TokenError(
             f"the token is {text[:40]!r}: expected the text of `Places.token`. Start without a token."
         ) from error
-    if token.version != _VERSION or token.topic != topic:
+    if (token.version, token.topic_id) != (_VERSION, topic_id):
         raise TokenError(
-            f"the token is of topic {token.topic!r} and version {token.version}: expected {topic!r} and version "
-            f"{_VERSION}. Start without a token."
-        )
-    if token.topic_id != topic_id:
-        raise TokenError(
-            f"the token is of topic {topic!r} with the id {token.topic_id}: expected the id {topic_id}, because the "
-            "topic was re-created since the token was taken. Start without a token."
+            f"the token is of version {token.version} and topic {token.topic!r} with the id {token.topic_id}: expected "
+            f"version {_VERSION} and {topic!r} with the id {topic_id}. If the names are equal, the topic was "
+            "re-created since the token was taken. Start without a token."
         )
     return token
