@@ -17,8 +17,9 @@ from monitor.commands.options import (
     add_delays_option,
     find_secret_problems,
 )
-from monitor.config import ParsedConfig, ValidConfig, read_config, read_person_key
+from monitor.config import ParsedConfig, ValidConfig, read_config
 from monitor.config.publishers import read_publishers
+from monitor.config.secret_values import read_person_key
 from monitor.config.valid_config import collect_problems, examine
 from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Problem

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
@@ -113,12 +112,14 @@ def convert(**options: Any) -> None:
     """
     _check_options(options)
     console = Console(stderr=True)
-    with _translate_errors():
+    try:
         places = None if options["locations"] is None else _read_places(options, console)
         if options["visits"] is not None:
             places = _convert_visits(options, places, console)
         if options["registry"] is not None and places is not None:
             write_registry(options["registry"], places)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FailedError(str(error)) from error
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -194,11 +195,3 @@ def _read_shape(options: dict[str, Any]) -> Shape:
         person_per_day=options["person_per_day"],
         consent=options["consent"],
     )
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise FailedError(str(error)) from error

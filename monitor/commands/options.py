@@ -10,9 +10,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import click
 
-from monitor.config import (
-    ParsedConfig,
-    read_config,
+from monitor.config import ParsedConfig, read_config
+from monitor.config.secret_values import (
     read_kafka_password,
     read_person_key,
     read_redis_password,

@@ -9,16 +9,6 @@ from monitor.config.monitors import (
     TimedMonitor,
 )
 from monitor.config.registry import Location, load_registry
-from monitor.config.secret_values import (
-    read_cosigner,
-    read_kafka_password,
-    read_person_key,
-    read_redis_password,
-    read_sentinel_password,
-    read_signer,
-    report_key_modes,
-    require_files,
-)
 from monitor.config.valid_config import ValidConfig, load_valid_config, validate_config
 from monitor.config.whole_config import Config
 
@@ -36,13 +26,5 @@ __all__ = [
     "load_registry",
     "load_valid_config",
     "read_config",
-    "read_cosigner",
-    "read_kafka_password",
-    "read_person_key",
-    "read_redis_password",
-    "read_sentinel_password",
-    "read_signer",
-    "report_key_modes",
-    "require_files",
     "validate_config",
 ]

@@ -15,14 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from monitor.config import (
-    Config,
-    ValidConfig,
-    read_kafka_password,
-    read_redis_password,
-    read_sentinel_password,
-    require_files,
-)
+from monitor.config import Config, ValidConfig
+from monitor.config.secret_values import read_kafka_password, read_redis_password, read_sentinel_password, require_files
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from monitor.config import (
-    Config,
+from monitor.config import Config
+from monitor.config.key_form import create_key, is_key
+from monitor.config.secret_values import (
     read_cosigner,
     read_kafka_password,
     read_person_key,
@@ -22,7 +23,6 @@ from monitor.config import (
     report_key_modes,
     require_files,
 )
-from monitor.config.key_form import create_key, is_key
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import ConfigError, UsageError
 from monitor.tools.client import connect

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from monitor.config import Config, load_config, read_cosigner
+from monitor.config import Config, load_config
+from monitor.config.secret_values import read_cosigner
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UnreachableError, UsageError

@@ -12,7 +12,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from monitor.config import ValidConfig, load_valid_config, read_person_key
+from monitor.config import ValidConfig, load_valid_config
+from monitor.config.secret_values import read_person_key
 from monitor.errors import UsageError
 from monitor.service.wiring import Settings, prepare_settings
 from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
