@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
@@ -44,6 +45,11 @@ def report_on(config: Config) -> CheckReport:
 def report_city(**changes: str) -> CheckReport:
     """Return the report of the example of a city, with changes as in `city`."""
     return report_on(city(**changes))
+
+
+def write_monitor(number: int, **changes: object) -> str:
+    """Return a list with only one of the example's monitors, changed, as JSON."""
+    return json.dumps([yaml.safe_load((EXAMPLES / "city.yaml").read_text())["monitors"][number] | changes])
 
 
 def format_text(report: CheckReport, width: int = 200) -> str:
@@ -318,21 +324,7 @@ def test_default_stay_without_designated_times() -> None:
 
     The sum of `over_time` assumes that everyone is everywhere.
     """
-    report = report_city(
-        VISITS__DEFAULT_STAY="14d",
-        MONITORS=json.dumps(
-            [
-                {
-                    "name": "hubs",
-                    "kind": "over_time",
-                    "locations": ["station-1"],
-                    "epsilon": "1",
-                    "threshold": 60,
-                    "window": "14d",
-                }
-            ]
-        ),
-    )
+    report = report_city(VISITS__DEFAULT_STAY="14d", MONITORS=write_monitor(0))
     assert (report.overlap, report.warnings) == (None, ())
 
 
@@ -397,16 +389,7 @@ def test_report_of_hot_spots() -> None:
 
 def test_no_odds_with_hot_spots_alone() -> None:
     """The text has no section about false alarms if only hot spots are watched."""
-    hot = {
-        "name": "busiest",
-        "kind": "hot_spots",
-        "at": ["18:00"],
-        "timezone": "UTC",
-        "reporting_horizon": "2d",
-        "epsilon": "1/100",
-        "top": 500,
-    }
-    text = " ".join(format_text(report_city(MONITORS=json.dumps([hot]))).split())
+    text = join_words(report_city(MONITORS=write_monitor(3, epsilon="1/100", top=500)))
     assert "How often an alarm is false" not in text
     assert "busiest: 200 of 200 locations are named" in text
     assert "Noise adds 100 people to a count on average" in text  # 1/(e^0.01 - 1) = 99.5
