@@ -82,26 +82,28 @@ def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None 
     """Run a demo of any length and return its outcome. Raise the same errors as `demo_command`."""
     page = page or DemoPage()
     with TemporaryDirectory(prefix="location-monitor-demo-") as name:
-        files = _Files.prepare(Path(name))
+        folder = Path(name)
+        config_file = copy_examples(folder)
+        visits, alerts, recount = (folder / name for name in ("visits.csv", "alerts.jsonl", "recount.json"))
         # The audit reads only the file, so environment variables must not override the configuration.
-        valid = load_valid_config(files.config, {})
+        valid = load_valid_config(config_file, {})
         belief = describe_belief(valid.config.privacy.epsilon)
         _print(console, _INTRO.format(people=POPULATION, days=length.days, belief=belief))
         config, names = valid.config, {location.id: location.name or location.id for location in valid.locations}
-        write_visits(files.visits, seed, list(names), config.clock.origin, length.days)
+        write_visits(visits, seed, list(names), config.clock.origin, length.days)
         with start_embedded(valid, lambda text: _print(console, text)) as settings, page as served:
             started = time.monotonic()
 
             def start_story(clock: Clock, ticks: range) -> Story:
-                served.open(settings, valid.locations, clock, files.recount)
+                served.open(settings, valid.locations, clock, recount)
                 return Story(settings.parameters, ticks[0], ticks[-1], names, page_url=served.url)
 
-            story, summary = _play(settings, files.visits, console, length, start_story)
+            story, summary = _play(settings, visits, console, length, start_story)
             topic = config.kafka.topics.alerts
-            write_output(settings.kafka, topic, config.kafka.partitions.alerts, files.alerts)
-            report = audit(files.visits, files.config, files.alerts)
+            write_output(settings.kafka, topic, config.kafka.partitions.alerts, alerts)
+            report = audit(visits, config_file, alerts)
             outcome = DemoOutcome(summary, report, valid.worst, config.privacy.period, time.monotonic() - started)
-            write_recount(files.recount, report, story.now)
+            write_recount(recount, report, story.now)
             show(outcome, console)
             if served.url:
                 _print(console, f"\nThe page stays at {served.url} until Ctrl-C.")
@@ -109,19 +111,6 @@ def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None 
     if not report.ok:
         raise FailedError("the recount found a broken promise; see the findings above")
     return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    config: Path
-    visits: Path
-    alerts: Path
-    recount: Path
-
-    @classmethod
-    def prepare(cls, folder: Path) -> _Files:
-        """Copy the configuration into a folder, and name the other files."""
-        return cls(copy_examples(folder), *(folder / name for name in ("visits.csv", "alerts.jsonl", "recount.json")))
 
 
 def _play(

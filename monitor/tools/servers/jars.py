@@ -59,7 +59,7 @@ class Jar:
 
 
 def find_lock() -> Path:
-    """Return the path of the lock. A checkpoint of the same name is beside it (storage_format.py)."""
+    """Return the path of the lock. A checkpoint of the same name is beside it (kafka.py)."""
     return Path(os.environ.get(LOCK) or Path(__file__).with_name("kafka.lock"))
 
 

@@ -1,12 +1,24 @@
-"""Run Apache Kafka in KRaft mode as child processes: one node, and further nodes that join it."""
+"""Run Apache Kafka in KRaft mode as child processes: one node, and further nodes that join it.
+
+A broker starts in half the CPU time with an archive of Kafka's classes (Java's ahead-of-time cache). Java otherwise
+reads, checks and links 12,000 classes from jars at each start. The archive is optional: Java starts without it if it is
+missing, or was created for another Java or for other jars. Java 25 or later creates one when it ends.
+
+    python -m monitor.tools.servers    create the archive, unless it exists
+
+This takes about 5 seconds. `make test` does it once, because its tests start Kafka many times.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import os
 import signal
 import tempfile
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -14,11 +26,9 @@ from pathlib import Path
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from monitor.tools.servers.class_archive import archive_options, archive_path
-from monitor.tools.servers.jars import Report, fetch_kafka, find_java
+from monitor.tools.servers.jars import Report, fetch_kafka, find_java, find_lock
 from monitor.tools.servers.ports import ReservedPort
 from monitor.tools.servers.process import EmbeddedServer
-from monitor.tools.servers.storage_format import format_storage, make_id
 
 _JVM = (
     "-Xmx512m",
@@ -28,6 +38,8 @@ _JVM = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--sun-misc-unsafe-memory-access=allow",
 )
+# Without these, Java prints warnings about an archive that it does not use.
+_SILENT = ("-Xlog:cds=off", "-Xlog:aot=off", "-Xlog:class+path=off")
 _PROPERTIES = "server.properties"
 _LOG4J = "kafka-log4j2.properties"
 _REQUEST_MS = 5_000
@@ -128,7 +140,7 @@ class EmbeddedKafka(EmbeddedServer):
         super().start()
 
     def archive_classes(self) -> None:
-        """Create the archive of the classes that a start of Kafka loads, unless it exists (see class_archive.py).
+        """Create the archive of the classes that a start of Kafka loads, unless it exists.
 
         Raises:
             EmbeddedError: as for `start()`, or Java could not create the archive.
@@ -216,3 +228,39 @@ class EmbeddedKafka(EmbeddedServer):
 
 def _join(pairs: Mapping[str, str]) -> str:
     return ",".join(f"{key}:{value}" for key, value in pairs.items())
+
+
+def archive_path(java: Path, jars: Sequence[Path]) -> Path:
+    """Return the path of the archive for a Java runtime and a class path."""
+    version = (java.parents[1] / "release").stat() if (java.parents[1] / "release").exists() else java.stat()
+    named = [str(java), str(version.st_mtime_ns), *map(str, jars)]
+    name = hashlib.sha256("\n".join(named).encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "location-monitor" / f"kafka-classes-{name}.aot"
+
+
+def archive_options(java: Path, jars: Sequence[Path]) -> tuple[str, ...]:
+    """Return the options with which Java uses the archive; none if there is no archive."""
+    path = archive_path(java, jars)
+    return (f"-XX:AOTCache={path}", *_SILENT) if path.exists() else ()
+
+
+def make_id() -> str:
+    """Return a random UUID in Kafka's format of 22 characters. One with a leading dash would be parsed as an option."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def format_storage(data: Path, cluster_id: str, node_id: int) -> None:
+    """Create a folder for the data of a node, without Kafka's command `StorageTool format`, which starts another Java.
+
+    The command writes two files. `meta.properties` has ids. `bootstrap.checkpoint` depends only on the version of
+    Kafka, except for its times: the one that the command wrote is beside the lock of the version's jars, and a test
+    compares it with the command's output.
+    """
+    data.mkdir()
+    (data / "bootstrap.checkpoint").write_bytes(find_lock().with_suffix(".checkpoint").read_bytes())
+    ids = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": make_id()}
+    text = "".join(f"{key}={value}\n" for key, value in ids.items())
+    (data / "meta.properties").write_text(text, encoding="utf-8")

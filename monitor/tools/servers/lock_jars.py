@@ -3,7 +3,7 @@
 jgo resolves Kafka without its logger, because the logger's bill of materials would downgrade kafka-clients.
 `log4j-slf4j-impl`, which connects SLF4J to Log4j, is then added in the version of Kafka's log4j-core. Kafka 3 was
 written for Log4j 1 and has no logger at all: it gets Log4j 2 with `log4j-1.2-api`, so that one configuration suffices.
-A new version also needs its own checkpoint beside the lock (storage_format.py).
+A new version also needs its own checkpoint beside the lock (kafka.py).
 """
 
 from __future__ import annotations
