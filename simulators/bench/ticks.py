@@ -40,7 +40,6 @@ from monitor.ticks.ledger import Writer
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target
 
@@ -89,12 +88,12 @@ def _draw_people(number: int) -> NDArray[np.void]:
 
 
 @contextmanager
-def open_partition(bootstrap_servers: str, parameters: Parameters) -> Iterator[OpenPartition]:
+def open_partition(bench: Bench, parameters: Parameters) -> Iterator[OpenPartition]:
     """Create topics and a ledger, take over its only partition, and yield the partition."""
-    connections = KafkaConnections((bootstrap_servers,))
+    connections = KafkaConnections((bench.kafka.bootstrap_servers,))
     clock = SteppedClock(_GRID.start(_FIRST_TICK))
     with ExitStack() as stack:
-        server = stack.enter_context(EmbeddedValkey(ValkeySettings(appendonly=True)))
+        server = stack.enter_context(bench.valkey())
         ledger = _create_topics(connections, parameters)
         windows = RedisWindows(parameters, "bench", create_client(RedisAddress(server.url)), clock.now)
         stack.callback(windows.close)
@@ -149,13 +148,13 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
 def measure_watched(bench: Bench) -> Mapping[str, float]:
     """Return the median seconds of a tick of watched places with 3 people each, by the number of places."""
     sizes = bench.scale((100_000, 1_000_000), (100, 1_000))
-    return {f"{size:,} places (s)": _measure_size(bench.kafka.bootstrap_servers, size) for size in sizes}
+    return {f"{size:,} places (s)": _measure_size(bench, size) for size in sizes}
 
 
-def _measure_size(bootstrap_servers: str, watched: int) -> float:
+def _measure_size(bench: Bench, watched: int) -> float:
     collect_garbage_rarely()  # as `run` does
     parameters = _make_parameters(f"watched-{watched}", watched, watched)
-    with open_partition(bootstrap_servers, parameters) as opened:
+    with open_partition(bench, parameters) as opened:
         rows = np.arange(watched)
         for _ in range(3):
             opened.add_seen(_FIRST_TICK, rows)
@@ -171,7 +170,7 @@ def measure_live_times(bench: Bench) -> Mapping[str, float]:
     monitor = AtTimes("daily", Schedule(instants), Fraction(1), 30, times * DAY)
     parameters = _make_parameters("live-times", 20_000, at_times=[monitor])
     rows = np.arange(people) % 20_000
-    with open_partition(bench.kafka.bootstrap_servers, parameters) as opened:
+    with open_partition(bench, parameters) as opened:
         for instant in instants:
             opened.add_present(_FIRST_TICK, instant, rows)
         seconds = []
