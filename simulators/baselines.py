@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simulators.adaptive import Branches, run_adaptive, threshold_share
 from simulators.continuous_noise import Floats, Laplace, LaplaceSum
-from simulators.top_k import TopK, draw_highest, draw_thresholds, pad_answers, validate_counts
+from simulators.top_k import TopK, draw_highest, draw_thresholds, pad_answers
 
 Scale = Literal[1, 2]
 GENERAL: Final = 2
@@ -38,8 +38,8 @@ class FreeGapNoisyMax:
     scale: Scale = GENERAL
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError (fewer than k + 1 items)."""
-        counts = validate_counts(self.counts, self.epsilon, self.k, spare=1)
+        """Run a number of iterations, of k + 1 items or more."""
+        counts = self.counts.astype(np.float64)
         law = Laplace(self.scale * self.k / (self.epsilon / 2))
         items, values = draw_highest(counts, law, self.k + 1, iterations, rng)
         chosen, gaps = items[:, : self.k], -np.diff(values, axis=1)
@@ -77,8 +77,8 @@ class FreeGapSparseVector:
     scale: Scale = GENERAL
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for invalid input."""
-        counts = validate_counts(self.counts, self.epsilon, self.k)
+        """Run a number of iterations."""
+        counts = self.counts.astype(np.float64)
         share = threshold_share(self.k)
         query_epsilon = self.epsilon / 2 * (1 - share)
         query, threshold = self.scale * self.k / query_epsilon, self.scale / (self.epsilon / 2 * share)

@@ -39,7 +39,7 @@ _DATA: Final = click.option(
     help="Folder of the data (docs/experiments.md).",
 )
 _SEED: Final = click.option(
-    "--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values."
+    "--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same results."
 )
 
 
@@ -93,7 +93,7 @@ def cli() -> None:
 @cli.command()
 @click.option("--people", type=click.IntRange(min=1), default=10_000, show_default=True, help="Number of people.")
 @click.option("--days", type=click.IntRange(1, 3650), default=28, show_default=True, help="Number of days.")
-@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same files.")
+@_SEED
 @click.option(
     "--start",
     callback=_instant,
@@ -142,7 +142,7 @@ def city(
 
 @cli.command()
 @click.option("--out", type=FOLDER, default=DEFAULT_FOLDER, show_default=True, help="Folder for the files.")
-@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same files.")
+@_SEED
 def synthetic(out: Path, seed: int) -> None:
     """Write small synthetic files of all data of the experiments, so that every experiment runs without downloads.
 

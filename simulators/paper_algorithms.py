@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simulators.adaptive import Branches, run_adaptive, threshold_share
 from simulators.continuous_noise import Exponential, draw_exceeding
-from simulators.top_k import TopK, choose_within_budget, draw_highest, draw_thresholds, pad_answers, validate_counts
+from simulators.top_k import TopK, choose_within_budget, draw_highest, draw_thresholds, pad_answers
 
 Variant = Literal["as printed", "as coded"]
 
@@ -33,8 +33,8 @@ class NoisyMax:
     debiased: bool
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for invalid input."""
-        counts = validate_counts(self.counts, self.epsilon, self.k)
+        """Run a number of iterations."""
+        counts = self.counts.astype(np.float64)
         mean = self.k / self.epsilon
         items, values = draw_highest(counts, Exponential(mean), self.k, iterations, rng)
         return TopK(items, values - mean if self.debiased else values)
@@ -61,8 +61,8 @@ class SparseVector:
     variant: Variant = "as coded"
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for invalid input."""
-        counts = validate_counts(self.counts, self.epsilon, self.k)
+        """Run a number of iterations."""
+        counts = self.counts.astype(np.float64)
         mean = self.k / self.epsilon
         thresholds = np.floor(draw_thresholds(counts, self.k, iterations, rng) + mean)
         if self.variant == "as coded":

@@ -5,14 +5,12 @@ docs/references.md defines [DWZK].
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import CountsError, EpsilonError, SelectionError
 from simulators.continuous_noise import Exceedances, Floats, Law, Places, draw_exceeding
 
 NOTHING: Final = -1
@@ -58,25 +56,6 @@ class TopKAlgorithm(Protocol):
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
         """Run a number of independent iterations."""
-
-
-def validate_counts(counts: NDArray[np.int64], epsilon: float, k: int, *, spare: int = 0) -> Floats:
-    """Return the counts as floats.
-
-    Raises:
-        CountsError: there are no counts, or negative ones.
-        EpsilonError: ε is not above 0 and finite.
-        SelectionError: k is not between 1 and the number of items minus `spare`.
-    """
-    if counts.ndim != 1 or counts.size == 0 or int(counts.min()) < 0:
-        raise CountsError("invalid counts: expected one axis with at least one count, 0 or more; pass every item.")
-    if not 0 < epsilon < math.inf:
-        raise EpsilonError(f"ε is {epsilon}: expected a finite number above 0.")
-    if not 1 <= k <= counts.size - spare:
-        raise SelectionError(
-            f"k is {k}, with {counts.size} items: expected 1 to {counts.size - spare}; lower k or add items."
-        )
-    return counts.astype(np.float64)
 
 
 def draw_highest(
@@ -142,7 +121,7 @@ def score(answered: TopK, counts: Floats, k: int) -> Scores:
 
 
 def run_and_score(algorithm: TopKAlgorithm, iterations: int, rng: np.random.Generator) -> Scores:
-    """Return the scores of many iterations, run in parts that fit into memory. Raise the algorithm's errors."""
+    """Return the scores of many iterations, run in parts that fit into memory."""
     counts, k = algorithm.counts.astype(np.float64), algorithm.k
     at_once = max(1, _ROOM // (8 * k + 1000 + counts.size // 4))
     parts = [

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import EpsilonError, UsageError
+from monitor.errors import UsageError
 from simulators.continuous_noise import Floats, Places
 from simulators.experiments.data import Movements
 from simulators.experiments.paper import LOCATIONS, UPDATES
@@ -110,13 +110,7 @@ class Ratios:
 
 
 def compute_expected_ratio(counts: Places, epsilon: float, threshold: int) -> float:
-    """Return the mean of e^(-ε(T - f)) over the counts f below T; NaN if there are none.
-
-    Raises:
-        EpsilonError: ε is not above 0 and finite.
-        UsageError: the threshold is below 1.
-    """
-    _validate(epsilon, threshold)
+    """Return the mean of e^(-ε(T - f)) over the counts f below T; NaN if there are none."""
     numbers = np.bincount(counts)[:threshold]
     total = numbers.sum()
     return float(numbers @ np.exp(-epsilon * (threshold - np.arange(numbers.size))) / total) if total else math.nan
@@ -125,13 +119,7 @@ def compute_expected_ratio(counts: Places, epsilon: float, threshold: int) -> fl
 def draw_ratios(
     population: Population, queries: Sequence[RatioQuery], iterations: int, rng: np.random.Generator
 ) -> Ratios:
-    """Draw people and noise in each iteration, and return the ratios. All ε and T of an update use the same noise draw.
-
-    Raises:
-        EpsilonError, UsageError: as in `compute_expected_ratio`.
-    """
-    for query in queries:
-        _validate(query.epsilon, query.threshold)
+    """Draw people and noise in each iteration, and return the ratios. All ε and T of an update use one noise draw."""
     shape = (len(queries), iterations)
     found = Ratios(np.full(shape, math.nan), np.full(shape, math.nan))
     updates = sorted({query.update for query in queries})
@@ -146,13 +134,6 @@ def draw_ratios(
                 found.drawn[place, iteration] = wrong / np.count_nonzero(below)
             found.expected[place, iteration] = compute_expected_ratio(now, query.epsilon, query.threshold)
     return found
-
-
-def _validate(epsilon: float, threshold: int) -> None:
-    if not 0 < epsilon < math.inf:
-        raise EpsilonError(f"ε is {epsilon}: expected a finite number above 0.")
-    if threshold < 1:
-        raise UsageError(f"the threshold is {threshold} people: expected at least 1")
 
 
 def list_histogram_counts(bars: Sequence[int]) -> NDArray[np.int64]:

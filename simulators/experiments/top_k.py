@@ -56,7 +56,7 @@ class Job:
         return self.iterations * self.algorithm.counts.size * self.algorithm.k / (self.setting.epsilon or 1)
 
     def run(self) -> tuple[Point, Point]:
-        """Return the points for accuracy and mean squared error. Raise the algorithm's errors."""
+        """Return the points for accuracy and mean squared error."""
         scores = run_and_score(self.algorithm, self.iterations, np.random.default_rng(self.seed))
         return self._point(ACCURACY, scores.accuracy), self._point(SQUARED_ERROR, scores.squared_error)
 
@@ -98,10 +98,7 @@ def _sparse_vector_jobs(items: Items, epsilon: float, k: int) -> Iterator[tuple[
 
 
 def run_all(wanted: Sequence[Job], processes: int) -> Iterator[tuple[int, tuple[Point, Point]]]:
-    """Yield the index of each finished job in `wanted`, and its points. The points do not depend on `processes`.
-
-    Raise the errors of the algorithms.
-    """
+    """Yield the index of each finished job in `wanted`, and its points. The points do not depend on `processes`."""
     order = sorted(range(len(wanted)), key=lambda place: -wanted[place].weight)
     if processes == 1:
         for place in order:

@@ -89,14 +89,6 @@ def test_missing_data_is_reported(experiments: Experiments, data: Path, tmp_path
     }
 
 
-def test_no_data_writes_nothing(experiments: Experiments, tmp_path: Path) -> None:
-    """Without data for the selected figure nothing is written."""
-    result = experiments("figure2", "--data", tmp_path / "elsewhere")
-    assert result.exit_code == EXIT_USAGE
-    assert "no data for figure2: --data is" in result.output
-    assert not list((tmp_path / "figures").glob("figure*"))
-
-
 @pytest.mark.usefixtures("without_plots")
 def test_figures_without_data(experiments: Experiments, tmp_path: Path) -> None:
     """Figure 4 and the figures from the histogram need no data."""
@@ -106,42 +98,29 @@ def test_figures_without_data(experiments: Experiments, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    ("figure", "lines", "message"),
     [
-        (["item,number", "1,2"], "has no column 'count': expected a header with item,count"),
-        (["item,count", "1,-2"], "line 2: count is '-2': expected a whole number, 0 or more"),
-        (["item,count", "1,2", "x,2"], "line 3: item is 'x': expected a whole number, 0 or more"),
-        (["item,count", "1"], "line 2: expected item,count; the row is short"),
-        (["item,count"], "has no item: expected rows of item,count"),
-        (["item,count", "1,2", "2,3"], "has 2 items with a count above 0: expected at least 501, for k up to 500"),
+        ("figure2", ["item,number", "1,2"], "has no column 'count': expected a header with item,count"),
+        ("figure2", ["item,count", "1,-2"], "line 2: count is '-2': expected a whole number, 0 or more"),
+        ("figure2", ["item,count", "1,2", "x,2"], "line 3: item is 'x': expected a whole number, 0 or more"),
+        ("figure2", ["item,count", "1"], "line 2: expected item,count; the row is short"),
+        ("figure2", ["item,count"], "has no item: expected rows of item,count"),
+        ("figure2", ["item,count", "1,2", "2,3"], "has 2 items with a count above 0: expected at least 502, for k up"),
+        ("figure2", None, "cannot be read"),
+        ("figure1", ["person_id,location_id", "1,3", "1,400"], "line 3: location_id is '400'"),
     ],
 )
-def test_invalid_counts_are_reported(experiments: Experiments, data: Path, lines: list[str], message: str) -> None:
-    """Invalid counts are reported with file and line before anything runs."""
-    path = data / CATALOGUES[0].file
-    path.write_bytes(gzip.compress("\n".join([*lines, ""]).encode()))
-    result = experiments("figure2")
+def test_invalid_files_are_reported(
+    experiments: Experiments, data: Path, figure: str, lines: list[str] | None, message: str
+) -> None:
+    """Invalid rows and a truncated file (None) are reported with file and line before anything runs."""
+    path = data / (CATALOGUES[0].file if figure == "figure2" else PLACES[0].visits)
+    packed = path.read_bytes()[:-20] if lines is None else gzip.compress("\n".join([*lines, ""]).encode())
+    path.write_bytes(packed)
+    result = experiments(figure)
     assert result.exit_code == EXIT_USAGE
     assert message in result.output
     assert path.name in result.output
-
-
-def test_truncated_file_is_reported(experiments: Experiments, data: Path) -> None:
-    """A truncated file is reported."""
-    path = data / CATALOGUES[0].file
-    path.write_bytes(path.read_bytes()[:-20])
-    result = experiments("figure2")
-    assert result.exit_code == EXIT_USAGE
-    assert f"{path.name} cannot be read" in result.output
-
-
-def test_unlisted_place_is_reported(experiments: Experiments, data: Path) -> None:
-    """A visit at a place that is not listed is reported with its line."""
-    path = data / PLACES[0].visits
-    path.write_bytes(gzip.compress(b"person_id,location_id\n1,3\n1,400\n"))
-    result = experiments("figure1")
-    assert result.exit_code == EXIT_USAGE
-    assert "line 3: location_id is '400'" in result.output
 
 
 @pytest.mark.parametrize("arguments", [["figure8"], [], ["figure2", "--iterations", "0"], ["figure2", "--service"]])

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.errors import EpsilonError, UsageError
+from monitor.errors import UsageError
 from simulators.experiments.data import Items, Movements
-from simulators.experiments.datasets import Place
 from simulators.experiments.location_figures import (
     EXPECTED,
-    compute_figure_1_points,
     compute_ratio_points,
     draw_figure_5_maps,
     make_histogram_populations,
@@ -91,21 +89,6 @@ def test_expected_ratio() -> None:
     assert math.isnan(compute_expected_ratio(np.array([4, 5]), 0.5, 3))
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
-def test_invalid_epsilon_is_refused(epsilon: float) -> None:
-    """An ε that is not a finite number above 0 is refused."""
-    with pytest.raises(EpsilonError, match="expected a finite number above 0"):
-        compute_expected_ratio(np.array([0]), epsilon, 3)
-    with pytest.raises(EpsilonError):
-        draw_ratios(AsRead(np.array([0])), [RatioQuery(epsilon, 3, 1)], 1, np.random.default_rng(1))
-
-
-def test_threshold_zero_is_refused() -> None:
-    """A threshold of 0 people is refused."""
-    with pytest.raises(UsageError, match="the threshold is 0 people"):
-        compute_expected_ratio(np.array([0]), 1.0, 0)
-
-
 def test_drawn_ratios_match_formula() -> None:
     """The mean of drawn ratios is that of the formula.
 
@@ -119,17 +102,6 @@ def test_drawn_ratios_match_formula() -> None:
         assert expected == pytest.approx(mean)
         error = math.sqrt(mean * (1 - mean) / (400 * np.count_nonzero(counts < one.threshold)))
         assert abs(drawn.mean() - mean) < 5 * error + 1e-6
-
-
-def test_one_visitor_is_singular(movements: Movements) -> None:
-    """Figure 1 has locations with 0 visitors, 1 visitor and 2 visitors, not compared with those of the paper."""
-    points = list(compute_figure_1_points(Place("ten people", "", "", compared=True), movements, 2, 1))[:3]
-    assert [point.setting.measure.removeprefix("locations with ") for point in points] == [
-        "0 visitors",
-        "1 visitor",
-        "2 visitors",
-    ]
-    assert [point.paper for point in points] == [None] * 3
 
 
 class _NoiseOfOne(np.random.Generator):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
-from click.testing import CliRunner
 
-from simulators.cli import cli
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import PLACES
 from simulators.experiments.intervals import SHARES, measure_intervals
@@ -36,30 +31,7 @@ def test_intervals_contain_the_count() -> None:
         assert abs(widths[1.0].width - noise) < 7 * deviation
 
 
-def test_missing_data_is_reported(tmp_path: Path) -> None:
-    """Without data the command ends with an error that names the folder."""
-    result = CliRunner().invoke(cli, ["intervals", "--data", str(tmp_path), "--out", str(tmp_path / "out.csv")])
-    assert result.exit_code == 2
-    assert "is skipped" in result.output
-    assert not (tmp_path / "out.csv").exists()
-
-
-def test_command_writes_csv(tmp_path: Path) -> None:
-    """The command writes a row for each ε and share of each dataset."""
-    data = tmp_path / "data"
-    data.mkdir()
-    place = PLACES[0]
-    points = [f"p{number},{number % 2},2026-01-01T00:00:00Z" for number in range(10)]
-    for name, lines in (
-        (place.visits, ["person_id,location_id,time_utc", *points]),
-        (place.locations, ["location_id,lat,lon", "0,0,0", "1,0,0"]),
-    ):
-        (data / name).write_bytes(gzip.compress("\n".join([*lines, ""]).encode()))
-    out = tmp_path / "out.csv"
-    result = CliRunner().invoke(cli, ["intervals", "--data", str(data), "--out", str(out), "--iterations", "2"])
-    assert result.exit_code == 0, result.output
-    with out.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 18
-    assert {row["false"] for row in rows} == {"0"}
-    assert {row["width"] for row in rows} == {"nan"}, "no place has 10 people"
+def test_quiet_places_have_no_average() -> None:
+    """If no place has the threshold's 10 people, there are no averages."""
+    five = Movements(np.arange(6), np.zeros(5, np.int64), 2, ("a", "b"), np.zeros((2, 2)))
+    assert all(math.isnan(row.width) for row in measure_intervals(PLACES[0], five, iterations=2, seed=3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from monitor.errors import EXIT_USAGE
 from simulators.cli import cli
 from simulators.experiments.datasets import CATALOGUES, PLACES
+from simulators.experiments.intervals import EPSILONS, SHARES
 from simulators.experiments.run_experiments import FIGURES
 from simulators.onesided_figures.histograms import FILE
 from simulators.onesided_figures.report import TITLES
@@ -43,6 +45,10 @@ def test_experiments_need_only_the_checkout(run: Run, tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         assert NOTE in result.output
         assert "skipped" not in result.output
+    with (tmp_path / "intervals.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(PLACES) * len(EPSILONS) * len(SHARES)
+    assert {row["false"] for row in rows} == {"0"}
     made = {path.stem for path in (tmp_path / "figures").glob("*.csv")}
     assert made == {*FIGURES, *TITLES, "osdp-errors"}
     tables = [(tmp_path / f"figures/{name}.md").read_text(encoding="utf-8") for name in ("experiments", "library")]
@@ -50,12 +56,13 @@ def test_experiments_need_only_the_checkout(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("experiments", "figure1"), ("library", "osdp"), ("intervals",)])
-def test_missing_data_names_the_page(run: Run, command: tuple[str, ...]) -> None:
-    """Without data, the error names the page that says how to build the files, and the synthetic ones."""
+def test_missing_data_names_the_page(run: Run, command: tuple[str, ...], tmp_path: Path) -> None:
+    """Without data nothing is written. The error names the page with the files, and the synthetic ones."""
     result = run(*command)
     assert result.exit_code == EXIT_USAGE
     assert "docs/experiments.md says how to build the files" in result.output
     assert "python -m simulators synthetic --out data" in result.output
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_page_describes_every_file(run: Run, tmp_path: Path) -> None:
