@@ -104,11 +104,18 @@ def accept(parameters: Parameters, persons: PersonHasher, columns: Columns, curr
         NOT_WATCHED: now.size - numbers[0] - numbers[2],
         DEAD_LETTER: sum(refusal.count for refusal in refused),
     }
-    people = np.zeros(now.size, PERSON)
+    facts = _make_facts(parameters, stays, now, _hash_counted(persons, stays, counted), (seen, present))
+    return Accepted(facts, fates, refused, cut, stays.record, stays.left)
+
+
+def _hash_counted(persons: PersonHasher, stays: Columns, counted: Flags) -> FactArray:
+    """Return the hash of the person of each stay that counts; zeros for the others, whose ids are not hashed."""
+    if counted.all():  # of the usual batch; nothing is copied then
+        return np.frombuffer(b"".join(persons.hash_many(stays.persons)), PERSON)
+    people = np.zeros(counted.size, PERSON)
     hashed = persons.hash_many([stays.persons[visit] for visit in np.flatnonzero(counted).tolist()])
     people[counted] = np.frombuffer(b"".join(hashed), PERSON)
-    facts = _make_facts(parameters, stays, now, people, (seen, present))
-    return Accepted(facts, fates, refused, cut, stays.record, stays.left)
+    return people
 
 
 def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[Columns, Ints, list[Refusal], int]:

@@ -109,7 +109,7 @@ class _Gathered:
 
     The fields of a record are checked, looked up and joined while they are in the processor's cache.
 
-    `rows`: the registry's row of each location. `arrived`, `left`: by record, the texts of the times, one per line.
+    `rows`: the registry's row of each location. `keeps_consent`: whether `consent` is gathered. `arrived`, `left`: by record, the texts of the times, one per line.
     `missing`: the indexes of visits without `left_at`. `doubtful`: those of visits with an id that is not valid.
     `counts`: the number of visits by record. `gaps`: for each record whose visits do not have the indexes 0, 1, 2, …,
     the index of its first visit in the lists, and the indexes of its visits. `more`: for each record with many invalid
@@ -117,6 +117,7 @@ class _Gathered:
     """
 
     rows: Mapping[str, int]
+    keeps_consent: bool
     persons: list[str] = field(default_factory=list)
     row: list[int] = field(default_factory=list)
     arrived: list[str] = field(default_factory=list)
@@ -152,7 +153,8 @@ class _Gathered:
         except TypeError:
             self.missing.extend(first + index for index, text in enumerate(left) if text is None)
             self.left.append("\n".join([text or "" for text in left]))
-        self.consent.extend([visit.consent for visit in visits])
+        if self.keeps_consent:
+            self.consent.extend([visit.consent for visit in visits])
 
     def _add_unknown(self, first: int, locations: list[str]) -> None:
         """Look up locations that are not all in the registry. An id of the registry is valid."""
@@ -233,7 +235,7 @@ def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered
 
 
 def _gather(parameters: Parameters, values: Sequence[Value]) -> _Gathered:
-    gathered = _Gathered(parameters.registry.rows)
+    gathered = _Gathered(parameters.registry.rows, bool(parameters.at_least))
     for record, value in enumerate(values):
         visits = _read_known(value)
         gathered.add(_read_by_contract(parameters, record, value, gathered) if visits is None else visits)
@@ -333,7 +335,7 @@ def _make_columns(
     else:
         arrived, left, fits = record, record, np.empty(0, np.bool_)
     row = np.array(gathered.row, np.int64)
-    consent = np.array(gathered.consent, np.bool_) if parameters.at_least else None
+    consent = np.array(gathered.consent, np.bool_) if gathered.keeps_consent else None
     columns = Columns(gathered.persons, row, arrived, left, record, index, gathered.refused, values, consent)
     return columns, np.flatnonzero(~fits)
 

@@ -66,6 +66,9 @@ def _split(keys: NDArray[Any], facts: FactArray) -> Iterator[tuple[int, FactArra
     """Yield the facts of each key, in ascending order of the keys."""
     if not facts.size:
         return
+    if (keys == keys[0]).all():
+        yield int(keys[0]), facts
+        return
     order = np.argsort(keys, kind="stable")
     keys, facts = keys[order], take_facts(facts, order)
     changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
