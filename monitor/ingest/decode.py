@@ -109,7 +109,8 @@ class _Gathered:
 
     The fields of a record are checked, looked up and joined while they are in the processor's cache.
 
-    `rows`: the registry's row of each location. `keeps_consent`: whether `consent` is gathered. `arrived`, `left`: by record, the texts of the times, one per line.
+    `rows`: the registry's row of each location. `keeps_consent`: whether `consent` is gathered. `arrived`, `left`: by
+    record, the texts of the times, one per line.
     `missing`: the indexes of visits without `left_at`. `doubtful`: those of visits with an id that is not valid.
     `counts`: the number of visits by record. `gaps`: for each record whose visits do not have the indexes 0, 1, 2, …,
     the index of its first visit in the lists, and the indexes of its visits. `more`: for each record with many invalid

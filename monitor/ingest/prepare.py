@@ -12,9 +12,8 @@ from monitor.contracts.parameters import Parameters
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.decode import decode_records
-from monitor.ingest.delays import count_delays
 from monitor.ingest.source import Fetched
-from monitor.ingest.write_queue import Batch
+from monitor.ingest.write_queue import Batch, count_delays
 from monitor.store.facts import OffsetRange
 from monitor.store.hashing import PersonHasher
 

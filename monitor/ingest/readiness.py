@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Final
 
 from kafka import TopicPartition
@@ -63,14 +64,11 @@ class Readiness:
 
     def _read_ends(self) -> Mapping[int, int]:
         """Return the offsets up to which all partitions can be read with isolation level read_committed."""
-        with self._connections.translate_errors():
-            consumer = self._connections.create_consumer(isolation_level="read_committed")
-            try:
-                partitions = consumer.partitions_for_topic(self._topic) or ()
-                topic_partitions = [TopicPartition(self._topic, partition) for partition in partitions]
-                ends = consumer.end_offsets(topic_partitions, timeout_ms=TIMEOUT_MS)
-            finally:
-                consumer.close(autocommit=False)
+        consumer = self._connections.create_consumer(isolation_level="read_committed")
+        with self._connections.translate_errors(), closing(consumer):
+            partitions = consumer.partitions_for_topic(self._topic) or ()
+            topic_partitions = [TopicPartition(self._topic, partition) for partition in partitions]
+            ends = consumer.end_offsets(topic_partitions, timeout_ms=TIMEOUT_MS)
         if not ends:
             raise UnreachableError(f"Kafka lists no partition of {self._topic}")
         return {tp.partition: int(end) for tp, end in ends.items()}

@@ -6,7 +6,7 @@ kafka-python ships no types, so its clients are `Any` here. Each caller wraps it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -49,6 +49,12 @@ class KafkaConnections:
     def create_admin(self) -> Any:
         """Return an admin client. This and the other clients raise UnreachableError if no broker can be used."""
         return self._create(KafkaAdminClient, self._make_common_settings() | {"retry_backoff_ms": 20})
+
+    @contextmanager
+    def open_admin(self) -> Iterator[Any]:
+        """Open an admin client for a few requests, and raise every error of kafka-python as an UnreachableError."""
+        with self.translate_errors(), closing(self.create_admin()) as admin:
+            yield admin
 
     def create_consumer(self, **settings: Any) -> Any:
         """Return a consumer that neither commits nor resets a position automatically."""

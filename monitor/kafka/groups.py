@@ -45,16 +45,11 @@ def list_groups(connections: KafkaConnections, name: str) -> list[str]:
     Raises:
         UnreachableError: Kafka does not answer.
     """
-    with connections.translate_errors():
-        admin = connections.create_admin()
-        try:
-            return find_groups(admin, name)
-        finally:
-            admin.close()
+    with connections.open_admin() as admin:
+        return _find_groups(admin, name)
 
 
-def find_groups(admin: Any, name: str) -> list[str]:
-    """Return the service's groups that exist, sorted. Raise KafkaError if Kafka does not answer."""
+def _find_groups(admin: Any, name: str) -> list[str]:
     return sorted({group for listed in admin.list_groups() if is_of_service(name, group := str(listed["group_id"]))})
 
 
@@ -69,13 +64,9 @@ def read_committed_offsets(
     Raises:
         UnreachableError: Kafka does not answer.
     """
-    with connections.translate_errors():
-        admin = connections.create_admin()
-        try:
-            groups = find_groups(admin, name)
-            commits = admin.list_group_offsets(dict.fromkeys(groups)) if groups else {}
-        finally:
-            admin.close()
+    with connections.open_admin() as admin:
+        groups = _find_groups(admin, name)
+        commits = admin.list_group_offsets(dict.fromkeys(groups)) if groups else {}
     offsets: dict[int, list[int]] = {}
     for group_commits in commits.values():
         for topic_partition, commit in group_commits.items():

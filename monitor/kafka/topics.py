@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import TopicAuthorizationFailedError, for_code
+from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
 
 from monitor.contracts.instants import DAY, MILLISECOND, format_duration
 from monitor.contracts.parameters import Parameters
@@ -33,6 +32,7 @@ LEAST_REPLICAS: Final = 2
 
 _IN_SYNC: Final = "min.insync.replicas"
 _SPARE: Final = LEAST_REPLICAS + 1  # the replicas needed to write to the topic while one broker is down
+_NO_TOPIC: Final = UnknownTopicOrPartitionError.errno
 _NO_ID: Final = ("", "None", str(UUID(int=0)))
 
 
@@ -161,10 +161,10 @@ def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescript
         TopicError: a topic has no id, so a recreated topic of the same name could not be detected.
     """
     described = {topic["name"]: topic for topic in admin.describe_topics(list(names))}
-    existing = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
-    for name in names:
-        code = described.get(name, {"error_code": 3})["error_code"]
-        if code not in (0, 3):
+    codes = {name: described[name]["error_code"] if name in described else _NO_TOPIC for name in names}
+    existing = [name for name, code in codes.items() if not code]
+    for name, code in codes.items():
+        if code not in (0, _NO_TOPIC):
             raise for_code(code)(f"topic {name}")
     if not existing:
         return {}
@@ -246,7 +246,7 @@ def check_existing_topics(connections: KafkaConnections, wanted: Sequence[TopicN
 
 
 def _describe(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
-    with connections.translate_errors(), closing(connections.create_admin()) as admin:
+    with connections.open_admin() as admin:
         return describe_topics(admin, [need.topic for need in wanted])
 
 
@@ -265,23 +265,19 @@ def create_topics(
     Raises:
         UnreachableError: Kafka cannot create them.
     """
-    with connections.translate_errors():
-        admin = connections.create_admin()
-        try:
-            existing = describe_topics(admin, [need.topic for need in wanted])
-            missing = {
-                need.topic: {
-                    "num_partitions": need.partitions,
-                    "replication_factor": -1 if replication_factor is None else replication_factor,
-                    "configs": _make_configs(need, replication_factor),
-                }
-                for need in wanted
-                if need.topic not in existing
+    with connections.open_admin() as admin:
+        existing = describe_topics(admin, [need.topic for need in wanted])
+        missing = {
+            need.topic: {
+                "num_partitions": need.partitions,
+                "replication_factor": -1 if replication_factor is None else replication_factor,
+                "configs": _make_configs(need, replication_factor),
             }
-            if missing:
-                admin.create_topics(missing, wait_for_metadata=True)
-        finally:
-            admin.close()
+            for need in wanted
+            if need.topic not in existing
+        }
+        if missing:
+            admin.create_topics(missing, wait_for_metadata=True)
     return list(missing)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -41,9 +43,14 @@ from monitor.store.redis_client import (
     read_eviction_policies,
     translate_error,
 )
-from monitor.store.scripts import Command, make_eval
 
 _LEAST_EXPIRY: Final = 3_600
+
+Command = tuple[Any, ...]
+"""A command as redis-py takes it: the name, then strings, bytes and integers."""
+
+_ALONE: Final = frozenset({"forget_progress", "read", "rights"})
+"""The scripts that do not use the functions of common.lua."""
 
 
 class RedisWindows:
@@ -83,7 +90,7 @@ class RedisWindows:
 
     def read_shards(self) -> list[StoredShard]:
         """Return, by shard, the next offset by input partition, and from when on the facts are complete."""
-        replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
+        replies = self._run({shard: _make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
         fields = [parse_fields(replies[shard][0]) for shard in self._all]
         return [StoredShard(parse_progress(of), int(of.get("complete_from", COMPLETE_FROM_START))) for of in fields]
 
@@ -102,7 +109,7 @@ class RedisWindows:
         for shard in self._all:
             windows = self._list_windows(shard)
             keys = [*self._declare_keys(shard), *windows, *self._list_time_keys(shard, times)]
-            work[shard] = make_eval(script, keys, *arguments, len(windows))
+            work[shard] = _make_eval(script, keys, *arguments, len(windows))
         self._run(work)
 
     def _read_clock(self) -> tuple[str | int, ...]:
@@ -146,7 +153,7 @@ class RedisWindows:
         arguments = (*self._read_clock(), len(ranges), *advance)
         replies = self._run(
             {
-                shard: make_eval(
+                shard: _make_eval(
                     "write",
                     self._declare_keys(shard),
                     *arguments,
@@ -180,7 +187,7 @@ class RedisWindows:
         """Return the present instant: the latest of the clocks of the shards' servers."""
         if self._clock is not None:
             return self._clock()
-        replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in shards})
+        replies = self._run({shard: _make_eval("read", [self._keys.meta(shard)]) for shard in shards})
         return max(parse_time(time) for _, time in replies.values())
 
     def open(self, shards: Sequence[int], slot: int) -> None:
@@ -188,11 +195,11 @@ class RedisWindows:
 
         A slot that has not begun by the store's clock is not opened.
         """
-        self._run({shard: make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
+        self._run({shard: _make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
 
     def _make_tick_command(self, shard: int, question: Question) -> Command:
         windows = (part for start, rows in question.windows for part in (start, np.asarray(rows, ">u4").tobytes()))
-        return make_eval(
+        return _make_eval(
             "tick",
             self._declare_keys(shard),
             *self._read_clock(),
@@ -241,7 +248,7 @@ class RedisWindows:
             dropped, kept = (self._list_time_keys(shard, instants) for instants in (drop, keep))
             keys = [*self._declare_keys(shard), *windows, *dropped, *kept]
             latest = [max(drop)] if drop else []
-            work[shard] = make_eval("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
+            work[shard] = _make_eval("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)
 
     def is_empty(self) -> bool:
@@ -261,7 +268,7 @@ class RedisWindows:
         """
         with self._translate_errors():
             self._client.ping()
-            reply = self._execute({0: make_eval("rights", [self._keys.rights])})[0]
+            reply = self._execute({0: _make_eval("rights", [self._keys.rights])})[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
         self.require_no_eviction()
@@ -321,7 +328,7 @@ class RedisWindows:
         """
         if find_error_code(error) != "WRONGTYPE":
             raise translate_error(error, describe_client(self._client))
-        reply = self._execute({shard: make_eval("forget_progress", [self._keys.meta(shard)], PROGRESS)})[shard]
+        reply = self._execute({shard: _make_eval("forget_progress", [self._keys.meta(shard)], PROGRESS)})[shard]
         if isinstance(reply, Exception):
             raise translate_error(reply, describe_client(self._client))
         tag = self._keys.tag(shard)
@@ -336,3 +343,25 @@ def _split_counts(windows: Sequence[Window], counts: Sequence[int]) -> list[NDAr
     """Return the counts by window, from the counts of all rows in order."""
     ends = np.cumsum([len(rows) for _, rows in windows])
     return np.split(np.array(counts, np.int64), ends[:-1]) if windows else []
+
+
+def _read_text(name: str) -> str:
+    """Return the text of a script's file without comment lines and indentation, which are half of it.
+
+    The text is sent with each call. For few places, it is most of what a tick sends.
+    """
+    text = files("monitor.store").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("--"))
+
+
+@cache
+def load_script(name: str) -> str:
+    """Return a script's text, with the functions it uses inserted after the first line, which has the flags."""
+    flags, _, text = _read_text(name).partition("\n")
+    return "".join((flags, "\n", "" if name in _ALONE else _read_text("common"), text))
+
+
+def _make_eval(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
+    """Return the EVAL command that runs a script. It is sent as text, so that a SCRIPT FLUSH has no effect."""
+    return ("EVAL", load_script(script), len(keys), *keys, *arguments)

@@ -109,12 +109,8 @@ def read_partitions(
 def read_first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
     """Return the first offset that the partition still contains: 0 unless records have expired."""
     tp = TopicPartition(topic, partition)
-    consumer = connections.create_consumer()
-    try:
-        with connections.translate_errors():
-            return int(consumer.beginning_offsets([tp])[tp])
-    finally:
-        consumer.close(autocommit=False)
+    with connections.translate_errors(), closing(connections.create_consumer()) as consumer:
+        return int(consumer.beginning_offsets([tp])[tp])
 
 
 def require_topic_id(described: Mapping[str, Any], topic: str, topic_id: str) -> None:
@@ -140,7 +136,7 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         LedgerChangedError: the topic was replaced or deleted.
         UnreachableError: Kafka does not answer.
     """
-    with connections.translate_errors(), closing(connections.create_admin()) as admin:
+    with connections.open_admin() as admin:
         require_topic_id(admin.describe_topics([topic])[0], topic, topic_id)
 
 

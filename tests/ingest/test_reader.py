@@ -9,29 +9,8 @@ import pytest
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.source import InputLog
-from monitor.store.facts import COMPLETE_FROM_START
 from tests.conftest import Eventually
 from tests.ingest.world import NOW_SLOT, Drain, World, persons, read_committed
-
-
-def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An added partition is read from its first record."""
-    monkeypatch.setattr("monitor.kafka.connections.METADATA_MAX_AGE_MS", 300)
-    world.create()
-    world.put(persons(2, "a"))
-    reader = world.reader()
-    drain(world, reader)
-    with closing(world.connections.create_admin()) as admin:
-        admin.create_partitions({world.topic: 2})
-    with closing(world.connections.create_producer()) as fresh:
-        fresh.partitions_for(world.topic)
-        for person in persons(3, "b"):
-            stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
-            fresh.send(world.topic, value=world.visit(person), partition=1, timestamp_ms=stamp).get(timeout=10)
-    drain(world, reader)
-    assert world.windows.read_progress() == [{0: 2, 1: 3}] * 4
-    assert world.count("inn", NOW_SLOT) == 5
-    assert world.complete_from() == {COMPLETE_FROM_START}
 
 
 @pytest.mark.promise(6)
@@ -231,22 +210,6 @@ def test_late_records_are_counted(world: World, drain: Drain, caplog: pytest.Log
 def produce(world: World, label: str) -> None:
     for partition in range(4):
         world.put(persons(50, f"{label}{partition}"), partition=partition)
-
-
-def test_store_restart(world: World, eventually: Eventually, caplog: pytest.LogCaptureFixture) -> None:
-    """The reader pauses while the store is down, and then reads everything again: the store has no persistence."""
-    world.create()
-    world.put(persons(5, "a"))
-    waiting: list[str] = []
-    with world.running(waiting.append):
-        eventually(world.is_read, 20)
-        world.store.kill()
-        world.put(persons(5, "b"))
-        eventually(lambda: waiting[-1].startswith("reading: Redis at 127.0.0.1:"), 20)
-        world.store.restart()
-        eventually(lambda: waiting[-1] == "" and world.is_read(), 20)
-    assert world.count("inn", NOW_SLOT) == 10
-    assert not [record for record in caplog.records if "a-0" in record.getMessage() or "b-0" in record.getMessage()]
 
 
 def test_stop_in_a_backlog(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import dataclass
 
 import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest.start_offsets import StartOffsets
-from monitor.store.redis_store import RedisWindows
 from tests.conftest import Eventually
-from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, World, persons, read_committed
+from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, World, persons, read_committed
 
 
 def read_letter_offsets(world: World) -> list[int]:
     """Return the offsets of the dead letters, in the order of writing."""
     return [letter.offset for letter in world.dead.letters]
-
-
-def read_through(world: World, drain: Drain, mark: str = FINGERPRINT) -> None:
-    """Run a reader of a configuration until it has read everything."""
-    reader = world.reader(mark=mark)
-    drain(Reached(world, world.windows_of(mark)), reader)
-    world.close_reader(reader)
-
-
-@dataclass
-class Reached:
-    """A world for `drain` in which the facts of one configuration decide whether everything is read."""
-
-    world: World
-    windows: RedisWindows
-
-    def is_read(self) -> bool:
-        ends, progress = self.world.ends(), self.windows.read_progress()
-        return all(shard.get(p, -1) >= end for shard in progress for p, end in ends.items())
 
 
 @pytest.mark.promise(26)
@@ -48,14 +27,14 @@ def test_unread_records_are_read(world: World, drain: Drain) -> None:
     for _ in range(2):
         world.put_raw(b"not json", slot=5)
     world.clock.move_to(world.parameters.grid.start(6))
-    read_through(world, drain)
+    world.read_through(drain)
     world.put_raw(b"not json", slot=6)
     world.put(persons(1), slot=6)
     world.put_raw(b"not json", slot=7)
     world.put(persons(1), slot=NOW_SLOT)
     world.clock.move_to(world.parameters.grid.start(NOW_SLOT))
     world.empty_store()
-    read_through(world, drain)
+    world.read_through(drain)
     assert read_letter_offsets(world) == [0, 1, 2, 4]
     assert +world.seen.fates == {"dead_letter": 4, "applied": 2}
     assert world.complete_from() == {HORIZON_START}
@@ -87,7 +66,7 @@ def test_unwritten_dead_letter_survives_a_flush(world: World, eventually: Eventu
     world.put(persons(1), slot=NOW_SLOT)
     world.clock.move_to(world.parameters.grid.start(NOW_SLOT))
     world.empty_store()
-    read_through(world, drain)
+    world.read_through(drain)
     assert read_letter_offsets(world) == [0]
 
 
@@ -103,12 +82,12 @@ def test_added_partition_is_read_whole(world: World, drain: Drain) -> None:
     world.create()
     world.put_raw(b"not json", slot=6)
     world.clock.move_to(world.parameters.grid.start(6))
-    read_through(world, drain)
+    world.read_through(drain)
     add_partition(world)
     for slot in (7, 8):
         world.put_raw(b"not json", slot=slot, partition=1)
     world.clock.move_to(world.parameters.grid.start(NOW_SLOT))
-    read_through(world, drain)
+    world.read_through(drain)
     assert [(letter.partition, letter.offset) for letter in world.dead.letters] == [(0, 0), (1, 0), (1, 1)]
 
 
@@ -147,9 +126,9 @@ def test_new_configuration_repeats_no_dead_letter(world: World, drain: Drain) ->
     world.create()
     world.put_raw(b"not json")
     world.put(persons(2))
-    read_through(world, drain)
+    world.read_through(drain)
     world.put_raw(b"not json either")
-    read_through(world, drain, OTHER)
+    world.read_through(drain, OTHER)
     assert read_letter_offsets(world) == [0, 3]
     assert world.seen.reasons == {"not_json": 3}
     assert world.seen.fates["applied"] == 4
@@ -166,23 +145,12 @@ def test_dead_letters_from_the_lowest_commit(world: World, drain: Drain) -> None
     third = "00000000deadbeef"
     world.create()
     world.put_raw(b"not json")
-    read_through(world, drain)
+    world.read_through(drain)
     world.put_raw(b"not json")
-    read_through(world, drain, OTHER)
+    world.read_through(drain, OTHER)
     world.put_raw(b"not json")
-    read_through(world, drain, third)
+    world.read_through(drain, third)
     assert read_letter_offsets(world) == [0, 1, 1, 2]
-
-
-def test_flush_repeats_no_dead_letters(world: World, drain: Drain) -> None:
-    """After a flush, dead letters below the committed offset are not written again."""
-    world.create()
-    world.put_raw(b"not json")
-    read_through(world, drain)
-    world.empty_store()
-    world.put_raw(b"not json")
-    read_through(world, drain)
-    assert read_letter_offsets(world) == [0, 1]
 
 
 def test_truncated_log_repeats_dead_letters(
@@ -192,7 +160,7 @@ def test_truncated_log_repeats_dead_letters(
     world.create()
     for _ in range(4):
         world.put_raw(b"not json")
-    read_through(world, drain)
+    world.read_through(drain)
     world.empty_store()
     reader = world.reader()
     drain(world, reader)

@@ -113,14 +113,6 @@ def read_values(source: InputLog, number: int, eventually: Eventually) -> list[V
     return read
 
 
-def test_waiting_partition_is_not_read(source: InputLog, put: Callable[..., None]) -> None:
-    """A partition without a start offset is not read."""
-    put(b"a")
-    assert all(source.poll(100) == [] for _ in range(3))
-    assert source.waiting == {0, 1}
-    assert source.positions == {}
-
-
 def test_fetched_records(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:
     """Fetched records have values, timestamps and offsets."""
     for stamp, value in enumerate((b"a", b"b", b"c"), start=5):

@@ -17,8 +17,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest import write_queue
 from monitor.ingest.accept import APPLIED, EXPIRED
 from monitor.ingest.dead_letters import DeadLetter, Refusal
-from monitor.ingest.delays import count_delays
-from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue
+from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue, count_delays
 from monitor.store.facts import SEEN, Facts, OffsetRange, Portions
 from tests.faults.facts import unpack_block
 

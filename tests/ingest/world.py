@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +137,8 @@ class World:
         self.raw = redis.Redis.from_url(store.url)
         self.seen, self.dead = Seen(), Kept()
         self._open: list[Any] = []
-        self._names = count()
         self._stores: list[Dated] = []
-        self.windows = self.windows_of(FINGERPRINT)
+        self.windows = self._latest = self.windows_of(FINGERPRINT)
         self.producer = self.connections.create_producer()
 
     def create(self, partitions: int = 1) -> None:
@@ -163,11 +161,14 @@ class World:
         self.producer.send(self.topic, value=value, partition=partition, timestamp_ms=stamp, key=b"k").get(timeout=10)
 
     def reader(self, dead: DeadLetterTopic | None = None, mark: str = FINGERPRINT) -> Reader:
-        """Return a new member of the input group of the configuration with a fingerprint. `source` is its input."""
+        """Return a new member of the input group of the configuration with a fingerprint.
+
+        `source` is its input, and `is_read` looks at its facts.
+        """
         self.source = InputLog(self.connections, self.topic, name_input_group(self.topic, mark), self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
-        windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
-        reader = Reader(self.parameters, self.source, windows, hasher, dead or self.dead, self.seen)
+        self._latest = self.windows if mark == FINGERPRINT else self.windows_of(mark)
+        reader = Reader(self.parameters, self.source, self._latest, hasher, dead or self.dead, self.seen)
         self._open.append(reader)
         return reader
 
@@ -199,9 +200,9 @@ class World:
         self._open.remove(reader)
         reader.close()
 
-    def read_through(self, drain: Drain) -> None:
-        """Run a reader until it has read everything, and close it."""
-        reader = self.reader()
+    def read_through(self, drain: Drain, mark: str = FINGERPRINT) -> None:
+        """Run a reader of a configuration until it has read everything, and close it."""
+        reader = self.reader(mark=mark)
         drain(self, reader)
         self.close_reader(reader)
 
@@ -216,9 +217,9 @@ class World:
             admin.delete_records({TopicPartition(self.topic, 0): offset})
 
     def is_read(self) -> bool:
-        """Return whether every shard's progress has reached the end of every partition."""
+        """Return whether every shard's progress has reached the end of every partition, for the latest reader."""
         ends = self.ends()
-        return all(shard.get(p, -1) >= end for shard in self.windows.read_progress() for p, end in ends.items())
+        return all(shard.get(p, -1) >= end for shard in self._latest.read_progress() for p, end in ends.items())
 
     def count(self, location: str, first_slot: int) -> int:
         """Count the distinct people whose last slot at a location is at or after a slot."""

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from monitor.store import scripts
+from monitor.store import redis_store
 from tests.mutants.mutants import Change, apply_change, change_tree
 
 REPOSITORY: Final = Path(__file__).parents[2]
@@ -104,5 +104,5 @@ def _replace_scripts(changes: Sequence[Change], folder: Path) -> None:
     shutil.copytree(REPOSITORY / _LUA, copies, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for change in changes:
         apply_change(change, folder)
-    scripts.files = lambda _package: copies  # type: ignore[assignment,attr-defined]  # an imported name
-    scripts.load_script.cache_clear()
+    redis_store.files = lambda _package: copies  # type: ignore[assignment,attr-defined]  # an imported name
+    redis_store.load_script.cache_clear()

@@ -27,10 +27,12 @@ FINGERPRINT = "0123456789abcdef"
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
-    """Forty locations in four shards, all watched over six slots, and one designated time per day."""
+    """Forty locations in four shards, all watched over six slots, and one designated time per day with dwell times."""
     stations = watch("stations", range(40), OverTimeRule(Fraction(1), 1, 3, 6, 1))
     evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
-    return build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
+    dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
+    built = build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
+    return replace(built, dwell=(dwell,))
 
 
 @pytest.fixture
@@ -90,18 +92,6 @@ def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedVal
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
 def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisWindows:
     """An empty store of each kind, on the stepped clock."""
-    return _open_store(request, parameters, clock)
-
-
-@pytest.fixture(params=["memory", *sorted(SERVERS)])
-def dwell_windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisWindows:
-    """As `windows`, with a monitor of dwell times at the same designated times."""
-    evening = parameters.at_times[0]
-    dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
-    return _open_store(request, replace(parameters, dwell=(dwell,)), clock)
-
-
-def _open_store(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisWindows:
     if request.param == "memory":
         return MemoryWindows(parameters, clock)
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])

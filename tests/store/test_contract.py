@@ -232,19 +232,19 @@ def test_time(windows: RedisWindows, clock: SteppedClock) -> None:
 
 
 @pytest.mark.promise(44)
-def test_longest_length_remains(dwell_windows: RedisWindows, parameters: Parameters) -> None:
+def test_longest_length_remains(windows: RedisWindows, parameters: Parameters) -> None:
     """Of several lengths of a person at a place, in any order, the longest remains. Waiting facts do not count."""
     row = int(parameters.registry.by_shard[2][0])
 
     def stays(*lengths: tuple[int, bytes], stamp: int = OPEN) -> Portions:
         return {2: pack_shard_facts(stamp, stays=[(EVENING, length, row, person) for length, person in lengths])}
 
-    dwell_windows.begin(0, 0, 0)
-    dwell_windows.write([OffsetRange(0, 0, 2)], stays((60, ANN), (600, ANN), (7, BOB)))
-    dwell_windows.write([OffsetRange(0, 2, 3)], stays((300, ANN)))
-    dwell_windows.write([OffsetRange(0, 3, 4)], stays((9, EVE), stamp=10**6))
-    reading = dwell_windows.read({2: Question(times=(EVENING,), stays=(EVENING,))})[2]
+    windows.begin(0, 0, 0)
+    windows.write([OffsetRange(0, 0, 2)], stays((60, ANN), (600, ANN), (7, BOB)))
+    windows.write([OffsetRange(0, 2, 3)], stays((300, ANN)))
+    windows.write([OffsetRange(0, 3, 4)], stays((9, EVE), stamp=10**6))
+    reading = windows.read({2: Question(times=(EVENING,), stays=(EVENING,))})[2]
     assert sorted(reading.stays[EVENING]) == [(ANN, row, 600), (BOB, row, 7)]
-    dwell_windows.evict([2], 0, [EVENING], [])
-    dwell_windows.write([OffsetRange(0, 4, 5)], stays((300, ANN)))
-    assert list(dwell_windows.read({2: Question(stays=(EVENING,))})[2].stays[EVENING]) == []
+    windows.evict([2], 0, [EVENING], [])
+    windows.write([OffsetRange(0, 4, 5)], stays((300, ANN)))
+    assert list(windows.read({2: Question(stays=(EVENING,))})[2].stays[EVENING]) == []

@@ -72,18 +72,6 @@ def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: P
     assert (reading.progress, reading.complete_from, reading.counts[0][0]) == ({0: 4}, 7, 0)
 
 
-def test_script_flush(redis_windows: RedisWindows, raw: redis.Redis) -> None:
-    """A flush of scripts has no effect."""
-    redis_windows.begin(0, 0, 0)
-    redis_windows.write([OffsetRange(0, 0, 1)], {})
-    raw.script_flush()
-    assert redis_windows.write([OffsetRange(0, 1, 2)], {}) == {0: 2}
-    raw.script_flush()
-    redis_windows.evict(ALL, 1, [], [])
-    raw.script_flush()
-    assert redis_windows.read({0: Question()})[0].progress == {0: 2}
-
-
 @pytest.mark.parametrize(
     ("operation", "spoilt"),
     [("write", "window"), ("write", "time"), ("read", "window"), ("read", "time"), ("evict", "window")],
@@ -312,10 +300,12 @@ def test_expiry(
 
     If facts expired before the progress that claims them, a place would be called safe because nobody is counted.
     """
-    grid = parameters.grid if max_lead else replace(parameters.grid, length=SECOND)
-    parameters = replace(parameters, max_lead=max_lead, grid=grid)
+    if not max_lead:  # slots of a second
+        parameters = replace(parameters, grid=replace(parameters.grid, length=SECOND), at_times=(), dwell=())
+    parameters = replace(parameters, max_lead=max_lead)
     windows = open_windows(server, of=parameters)
-    expiry = max(3_600, 2 * (parameters.history_slots + max_lead) * grid.length // SECOND)
+    expiry = max(3_600, 2 * (parameters.history_slots + max_lead) * parameters.grid.length // SECOND)
+    assert (expiry == 3_600) == (max_lead == 0)
 
     def as_long_as_needed() -> bool:
         lifetimes = {key: raw.ttl(key) for key in raw.scan_iter()}

@@ -238,23 +238,3 @@ def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters,
     assert looks[-1].settled
     assert {look.counts[0][0] for look in looks if look.settled} == {len(people)}
     assert parameters.registry.shard[row] == 2
-
-
-def test_designated_time_grows_between_ticks(windows: RedisWindows, row: int, at: At) -> None:
-    """A tick counts the people of a designated time who were reported since the last tick, and those before.
-
-    The store may keep the counts of a set that has not grown. The set of the morning does not grow.
-    """
-    at(6)
-    windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([OffsetRange(0, 0, 1)], make_facts(row, 5, ANN))
-    assert count(windows, row, 5) == (1, 1)
-    assert count(windows, row, 5) == (1, 1), "the same set"
-    windows.write([OffsetRange(0, 1, 2)], make_facts(row, 6, BOB, ANN))
-    assert count(windows, row, 5) == (1, 1), "Bob waits"
-    at(7)
-    assert count(windows, row, 6) == (2, 2)
-    at(8)
-    assert count(windows, row, 7) == (2, 2)
-    windows.write([OffsetRange(0, 2, 3)], make_facts(row, 7, EVE))
-    assert count(windows, row, 7) == (3, 3), "the same tick, when more has been read"

@@ -18,7 +18,7 @@ import msgspec
 
 from monitor.errors import UsageError
 from monitor.tools.bounded_lines import BoundedLines
-from monitor.tools.convert.rows import BadRowError, Rows
+from monitor.tools.convert.rows import BadRowError, Rows, attempt
 
 _LINES: Final = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 _FORM: Final = f". A file with one record in each line has a name that ends in {_LINES[0]} or {_LINES[1]}"
@@ -65,15 +65,7 @@ def read_export(lines: BoundedLines, path: Path, export: Export[_T], zone: ZoneI
         if not rows:
             yield where, None
         for number, row in enumerate(rows, start=1):
-            found: _T | BadRowError = _read_row(export, row, zone)
-            yield f"{where}, {export.row} {number}" if export.row else where, found
-
-
-def _read_row(export: Export[_T], row: object, zone: ZoneInfo | None) -> _T | BadRowError:
-    try:
-        return export.read(row, zone)
-    except BadRowError as error:
-        return error
+            yield f"{where}, {export.row} {number}" if export.row else where, attempt(export.read, row, zone)
 
 
 def read_form(value: object, form: type[_T]) -> _T:

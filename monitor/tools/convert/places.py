@@ -110,35 +110,23 @@ def read_places(reader: PlaceReader, tally: Tally, *, longest: int = LONGEST_ROW
 
 def read_place_table(lines: BoundedLines, path: Path) -> Rows[Place]:
     """Yield the places of CSV with the columns `location_id` and any of `name`, `lat`, `lon`, `kind`."""
-    for where, cells in read_table(lines, path, ("location_id",), ("name", *_COORDINATES, "kind")):
-        if isinstance(cells, list):
-            place_id, name, lat, latitude, lon, lng, longitude, kind = cells
-            coordinates = (lat or latitude, lon or lng or longitude)
-            yield where, _try_place(place_id, name, coordinates, kind)
-        else:
-            yield where, cells
+    return read_table(lines, path, _read_place, ("location_id",), ("name", *_COORDINATES, "kind"))
+
+
+def _read_place(place_id: str, name: str, *cells: str) -> Place:
+    lat, latitude, lon, lng, longitude, kind = cells
+    return make_place(place_id, name, (lat or latitude, lon or lng or longitude), kind)
 
 
 def read_stops(lines: BoundedLines, path: Path) -> Rows[Place]:
     """Yield the stops and stations of `stops.txt` (GTFS). Platforms, entrances and the like are parts of a station."""
-    for where, cells in read_table(lines, path, ("stop_id",), _GTFS):
-        if isinstance(cells, list):
-            stop_id, name, latitude, longitude, kind, station = cells
-            if kind in _IN_GTFS or station:
-                yield where, _try_place(stop_id, name, (latitude, longitude), _IN_GTFS.get(kind, ""), station or None)
-            else:
-                yield where, BadRowError("the stop is part of a station, but has no parent_station")
-        else:
-            yield where, cells
+    return read_table(lines, path, _read_stop, ("stop_id",), _GTFS)
 
 
-def _try_place(
-    place_id: str, name: str, where: tuple[str, str], kind: str, part_of: str | None = None
-) -> Place | BadRowError:
-    try:
-        return make_place(place_id, name, where, kind, part_of)
-    except BadRowError as error:
-        return error
+def _read_stop(stop_id: str, name: str, latitude: str, longitude: str, kind: str, station: str) -> Place:
+    if kind not in _IN_GTFS and not station:
+        raise BadRowError("the stop is part of a station, but has no parent_station")
+    return make_place(stop_id, name, (latitude, longitude), _IN_GTFS.get(kind, ""), station or None)
 
 
 def write_registry(path: Path, places: Places) -> None:

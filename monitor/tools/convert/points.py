@@ -42,20 +42,15 @@ def read_points(lines: BoundedLines, path: Path, columns: Columns) -> Rows[Stay]
     """Yield each point as a visit whose end is not known.
 
     Raises:
-        UsageError: a column is missing.
+        UsageError: (while iterating) a column is missing.
     """
     parse = _choose_parser(columns)
-    names = (columns.person, columns.location, columns.time)
-    for where, cells in read_table(lines, path, names, delimiter=columns.delimiter, advice=_ADVICE):
-        yield where, _read_point(cells, parse) if isinstance(cells, list) else cells
 
-
-def _read_point(cells: list[str], parse: Callable[[str], int]) -> Stay | BadRowError:
-    person_id, location_id, text = cells
-    try:
+    def read(person_id: str, location_id: str, text: str) -> Stay:
         return Stay(person_id, location_id, parse(text))
-    except BadRowError as error:
-        return error
+
+    names = (columns.person, columns.location, columns.time)
+    return read_table(lines, path, read, names, delimiter=columns.delimiter, advice=_ADVICE)
 
 
 def _choose_parser(columns: Columns) -> Callable[[str], int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 from monitor.contracts.instants import parse_instant, parse_local, to_instant
@@ -98,16 +98,25 @@ class Tally:
                 yield where, row
 
 
+def attempt(read: Callable[..., _T], *given: Any) -> _T | BadRowError:
+    """Return what `read` makes of a row, or why it refuses the row."""
+    try:
+        return read(*given)
+    except BadRowError as error:
+        return error
+
+
 def read_table(
     lines: BoundedLines,
     path: Path,
+    read: Callable[..., _T],
     required: tuple[str, ...],
     optional: tuple[str, ...] = (),
     *,
     delimiter: str = ",",
     advice: str = "",
-) -> Rows[list[str]]:
-    """Yield the cells of the named columns for each row of CSV. A missing optional cell is empty.
+) -> Rows[_T]:
+    """Yield what `read` makes of the cells of the named columns, for each row of CSV. A missing optional cell is empty.
 
     Raises:
         UsageError: a required column is missing. The message ends with `advice`.
@@ -131,7 +140,7 @@ def read_table(
             yield f"line {rows.line_num}", BadRowError("not a row of CSV")
             continue
         if len(row) >= least:
-            yield f"line {rows.line_num}", [row[index] if index < len(row) else "" for index in where]
+            yield f"line {rows.line_num}", attempt(read, *(row[index] if index < len(row) else "" for index in where))
         elif row:
             yield f"line {rows.line_num}", BadRowError(f"{len(row)} columns: expected at least {least}")
 
