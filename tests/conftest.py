@@ -42,6 +42,7 @@ _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster", "valkey_cluster"})
 _SERVER_FOLDERS = (
     "tests/bench/test_lines.py",
     "tests/commands/test_servers.py",
+    "tests/deploy/test_image.py",  # it builds the image once, for the tests with and without servers
     "tests/kafka/test_network.py",
     "tests/tools/servers",
     "tests/versions",

@@ -73,14 +73,6 @@ def test_copied_files_are_not_ignored(root: Path, containerfile: list[Any]) -> N
     assert not [name for name in included if fnmatch.fnmatch(name, "*key*")]
 
 
-def test_service_runs_as_numeric_user(containerfile: list[Any]) -> None:
-    """The final stage runs as a numeric user other than root."""
-    last = max(instruction.stage for instruction in containerfile)
-    users = [line.rest for line in containerfile if line.word == "USER" and line.stage == last]
-    assert users
-    assert all(re.fullmatch(r"[1-9][0-9]*:[1-9][0-9]*", user) for user in users)
-
-
 def test_final_stage_runs_no_commands(containerfile: list[Any]) -> None:
     """The final stage contains no RUN and no ADD."""
     last = max(instruction.stage for instruction in containerfile)
@@ -94,10 +86,3 @@ def test_image_serves_its_metrics(containerfile: list[Any]) -> None:
     environment = next(line.rest for line in containerfile if line.stage == last and line.word == "ENV")
     for section in ("METRICS", "AUDITOR"):
         assert f"LOCATION_MONITOR__{section}__HOST=0.0.0.0" in environment.split()
-
-
-def test_health_probe_uses_default_port(containerfile: list[Any]) -> None:
-    """The health probe and the exposed port are the default metrics port."""
-    port = MetricsSettings().port
-    assert [line.rest for line in containerfile if line.word == "EXPOSE"] == [str(port)]
-    assert f"http://127.0.0.1:{port}/healthz" in next(line.rest for line in containerfile if line.word == "HEALTHCHECK")

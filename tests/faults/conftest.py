@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults.oracles import Verdict, settle
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import SIGNED, FaultTown, Shape
@@ -68,9 +68,13 @@ class Scene:
         """Start an instance with arguments of armed.py."""
         return self.town.start(*arguments)
 
-    def settle(self, instance: Instance) -> Verdict:
-        """End traffic and service in order, and judge everything."""
-        return settle(self.town, self.subscriber, instance)
+    def settle(self, instance: Instance, *towns: FaultTown) -> Verdict:
+        """End traffic and service in order, and judge everything.
+
+        `towns`: the town under each configuration that was in force, newest first.
+        """
+        newest, *earlier = towns or (self.town,)
+        return settle(newest, self.subscriber, instance, *(town.config for town in earlier))
 
     def end(self) -> None:
         """End everything at once. After `settle` there is nothing left to end."""
@@ -102,13 +106,6 @@ def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 def fragile_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
     """A Valkey that the test may break. It loses its data at a restart."""
     with EmbeddedValkey() as server:
-        yield server
-
-
-@pytest.fixture
-def lasting_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A Valkey that the test may break. It writes each command to its disk."""
-    with EmbeddedValkey(ValkeySettings(appendonly=True, arguments=("--appendfsync", "always"))) as server:
         yield server
 
 

@@ -1,8 +1,7 @@
-"""The exact count of every answer, and the check that each answer follows from it.
+"""The check that no answer counts anybody who was not reported before its as_of.
 
-A count is a function of the log: of the stamps of the records in the input topic. If an answer's ε is so large that a
-draw above zero has a probability below 10^-12, a noisy count must equal the exact count: the number of people whose
-records were stamped before as_of.
+The audit does not know the draws, so it cannot find a noisy count that is too high. If an answer's ε is so large that a
+draw above zero has a probability below 10^-12, its noisy count must not exceed the exact count of the input topic.
 """
 
 from __future__ import annotations
@@ -28,45 +27,23 @@ def recount(terms: AuditTerms, records: Iterable[Any]) -> Recount:
     return counts
 
 
-def find_inexact(counts: Recount, answers: Iterable[dict[str, Any]], since: int) -> Iterator[str]:
-    """Yield a finding per answer that does not follow from the counts. Skip answers about times before `since`."""
+def find_early(counts: Recount, answers: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield a finding per answer that counts somebody too early."""
     for answer in answers:
-        kind = answer.get("kind")
-        if kind == "over_time" and parse_instant(answer["window_start"]) >= since:
-            yield from _check_over_time(counts, answer)
-        elif kind == "at_times" and parse_instant(answer["time"]) >= since:
-            yield from _check_at_time(counts, answer)
-
-
-def _check_over_time(counts: Recount, answer: dict[str, Any]) -> Iterator[str]:
-    location, tick = answer["location_id"], answer["tick"]
-    if location not in counts.terms.rows or answer["status"] not in {"safe", "noisy_count"}:
-        return
-    count = counts.counts[answer["monitor"]][location].at(tick)
-    where = f"{answer['monitor']}: {location} at tick {tick}"
-    if answer["status"] == "safe":
-        if count >= answer["threshold"]:
-            yield f'{where} is "safe", but the count of people reported before as_of reaches the threshold'
-    else:
-        yield from _check_noisy(where, answer["noisy_count"], count, answer)
-
-
-def _check_noisy(where: str, noisy_count: int, count: int, answer: dict[str, Any]) -> Iterator[str]:
-    if noisy_count < count:
-        yield f"{where} has a noisy count below the count of people reported before as_of"
-    if Fraction(answer["epsilon"]) >= CERTAIN and noisy_count > count:
-        yield f"{where} counts somebody who was not reported before as_of"
-
-
-def _check_at_time(counts: Recount, answer: dict[str, Any]) -> Iterator[str]:
-    tick, time, terms = answer["tick"], parse_instant(answer["time"]), counts.terms
-    presence = counts.presence[answer["monitor"]]
-    for location in terms.locations:
-        if terms.shard[terms.rows[location]] != answer["shard"]:
+        if Fraction(answer.get("epsilon", 0)) < CERTAIN:
             continue
-        where = f"{answer['monitor']}: {location} at {answer['time']} by tick {tick}"
-        noisy, count = answer["noisy_counts"].get(location), presence.count(time, terms.rows[location], tick)
-        if noisy is not None and noisy["tick"] == tick:
-            yield from _check_noisy(where, noisy["noisy_count"], count, answer)
-        elif noisy is None and answer["status"] == "complete" and count >= answer["threshold"]:
-            yield f'{where} is "safe", but the count of people reported before as_of reaches the threshold'
+        for place, drawn, exact in _compare(counts, answer):
+            if drawn > exact:
+                yield f"{answer['monitor']}: {place} at tick {answer['tick']} counts somebody not reported before as_of"
+
+
+def _compare(counts: Recount, answer: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """Yield place, noisy count and exact count of each draw of an answer."""
+    tick, monitor, terms = answer["tick"], answer["monitor"], counts.terms
+    if answer["kind"] == "over_time" and answer["status"] == "noisy_count":
+        yield answer["location_id"], answer["noisy_count"], counts.counts[monitor][answer["location_id"]].at(tick)
+    elif answer["kind"] == "at_times":
+        time, presence = parse_instant(answer["time"]), counts.presence[monitor]
+        for place, noisy in answer["noisy_counts"].items():
+            if noisy["tick"] == tick:
+                yield place, noisy["noisy_count"], presence.count(time, terms.rows[place], tick)

@@ -1,17 +1,15 @@
 """The checks after any fault: the audit of `monitor.tools.audit`, which shares no code with the service, and more.
 
-- A ce_id has one set of bytes, also among records of aborted transactions. Every record seen is audited, and committed
-  at the end. An answer is in the partition of its shard, by the number of ledger partitions Q of the first record.
-- Every answer follows from the exact count of the records stamped before as_of. Where draws are zero it is that count.
+- A ce_id has one set of bytes, also among records of aborted transactions. Every answer seen is committed at the end.
+  An answer is in the partition of its shard, by the number of ledger partitions Q of the first record.
 - No "safe" is false, noisy counts are upper bounds, ε and pauses are right at every prefix, and nobody pays more than
-  stated.
+  stated: the command `audit` finds nothing in the topics. Where draws are zero, a noisy count is the exact count.
 - Every visit has exactly one fate: facts and dead letters equal those of the recount of the input topic.
 - Planted person ids appear only in the input and in the values of dead letters.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterable
@@ -20,15 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.contracts.instants import format_instant
-from monitor.tools.audit import AuditReport, audit
+from monitor.tools.audit import AuditReport
 from monitor.tools.audit.configuration import read_terms
-from tests.faults.exact import find_inexact, recount
+from monitor.tools.auditor.audit_topics import audit_topics
+from tests.faults.exact import find_early, recount
 from tests.faults.facts import Comparison, compare, connect_redis
-from tests.faults.recount import make_rules
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown
-from tests.faults.traffic import Acknowledged, consents
 from tests.kit.processes import Instance
 from tests.kit.stores import dump_redis
 from tests.kit.topics import read_header, read_topic
@@ -50,10 +46,10 @@ class Verdict:
         return sum(number for (_, other), number in self.report.answers.items() if other == status)
 
 
-def settle(town: FaultTown, subscriber: Subscriber, instance: Instance) -> Verdict:
-    """End the traffic, let the service read everything, stop it, and judge all."""
+def settle(town: FaultTown, subscriber: Subscriber, instance: Instance, *earlier: Path) -> Verdict:
+    """End the traffic, let the service read everything, stop it, and judge all. `earlier`: as of `judge`."""
     broken = end_run(town, subscriber, instance)
-    verdict = judge(town)
+    verdict = judge(town, *earlier)
     verdict.broken += [*broken, *check_committed(town, subscriber), *find_leaks(town)]
     return verdict
 
@@ -76,69 +72,23 @@ def end_run(town: FaultTown, subscriber: Subscriber, instance: Instance) -> list
     return broken
 
 
-def judge(town: FaultTown) -> Verdict:
-    """Check all answers published so far, and all facts and dead letters so far."""
-    visits, alerts = town.folder / "visits.csv", town.folder / "alerts.jsonl"
-    seen = set(town.subscriber.seen) if town.subscriber else set()
-    records = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
-    write_visits(town, town.traffic.known(), visits)
-    write_alerts(records, alerts)
-    report = audit(visits, town.config, alerts, every_tick=False)
+def judge(town: FaultTown, *earlier: Path) -> Verdict:
+    """Audit all answers published so far, and compare all facts and dead letters so far.
+
+    `earlier`: other configurations that were in force, newest first.
+    """
+    report = audit_topics([town.config, *earlier], {})
     verdict = Verdict(report, [text for texts in report.violations.values() for text in texts])
-    audited = {read_header(record, "ce_id") for record in records}
-    verdict.broken += [f"{ce_id} was seen, but is not audited" for ce_id in sorted(seen - audited)]
+    if report.unjudged:
+        verdict.broken.append(f"{report.unjudged} records are of no configuration")
+    records = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
+    visits = read_topic(town.servers, town.topics.visits, "read_committed")
     verdict.broken += find_misplaced(town, records)
-    verdict.broken += find_inexact_answers(town, records)
+    if not earlier:
+        values = [json.loads(record.value) for record in records]
+        verdict.broken += find_early(recount(read_terms(town.config), visits), values)
     verdict.broken += compare(town).broken
     return verdict
-
-
-def find_inexact_answers(town: FaultTown, records: list[Any]) -> list[str]:
-    """Return a finding per answer that does not follow from the input topic, which is read after the answers."""
-    counts = recount(read_terms(town.config), read_topic(town.servers, town.topics.visits, "read_committed"))
-    answers = {read_header(record, "ce_id"): json.loads(record.value) for record in records}
-    return list(find_inexact(counts, answers.values(), town.traffic.renewed))
-
-
-def write_visits(town: FaultTown, acknowledged: list[Acknowledged], path: Path) -> None:
-    """Write the acknowledged visits as a replay file for the audit, without those that are too far ahead.
-
-    A visit is reported when the broker stamps it. The stamp decides its fate and the ticks that count it.
-    """
-    rules = make_rules(read_terms(town.config))
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at", "consent"))
-        for report in sorted(acknowledged, key=lambda report: report.stamped):
-            visit = report.visit
-            counted = rules.accept(visit.arrived, visit.left, report.stamped)
-            if counted is not None:
-                times = (format_instant(at) for at in (visit.arrived, counted.left, report.stamped))
-                rows.writerow((visit.person, visit.location, *times, "true" if consents(visit.person) else ""))
-
-
-def write_alerts(records: list[Any], path: Path) -> None:
-    """Write the output topic as `replay` does (docs/interface.md, section 2): by tick, partition and offset.
-
-    A record without a tick, or one that repeats an earlier tick after a takeover, is sorted with the last tick before
-    it, so the records of a partition stay in their order.
-    """
-    ticks: dict[int, int] = {}
-    keyed = []
-    for record in records:
-        value = json.loads(record.value)
-        ticks[record.partition] = max(value.get("tick", -1), ticks.get(record.partition, -1))
-        shown = {
-            "key": record.key.decode(),
-            "headers": {name: text.decode() for name, text in record.headers},
-            "value": value,
-            "partition": record.partition,
-            "offset": record.offset,
-        }
-        keyed.append((ticks[record.partition], record.partition, record.offset, shown))
-    with path.open("w", encoding="utf-8") as file:
-        for *_, shown in sorted(keyed, key=lambda row: row[:3]):
-            file.write(json.dumps(shown) + "\n")
 
 
 def find_misplaced(town: FaultTown, records: list[Any]) -> list[str]:

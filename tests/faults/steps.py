@@ -24,7 +24,6 @@ from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
-from tests.shared_kafka import SharedKafka
 
 RUN_FAILPOINTS: Final = tuple(name for name in FAILPOINTS if not name.startswith("setup."))
 CROWD: Final = 3
@@ -83,15 +82,9 @@ class Walk:
     """The servers and instances of a walk, and the number of faults of each kind."""
 
     scene: Scene
-    kafka: EmbeddedKafka | SharedKafka
+    kafka: EmbeddedKafka
     store: EmbeddedValkey
     done: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def own_kafka(self) -> EmbeddedKafka:
-        """The broker, which the walk may break."""
-        assert isinstance(self.kafka, EmbeddedKafka)
-        return self.kafka
 
     @property
     def running(self) -> list[Instance]:
@@ -271,14 +264,14 @@ def pause_store(walk: Walk, step: Step) -> None:
 
 
 def restart_kafka(walk: Walk, _step: Step) -> None:
-    walk.own_kafka.kill()
-    walk.own_kafka.restart()
+    walk.kafka.kill()
+    walk.kafka.restart()
 
 
 def pause_kafka(walk: Walk, step: Step) -> None:
-    walk.own_kafka.pause()
+    walk.kafka.pause()
     sleep_within(step, 0.5, 3.0)
-    walk.own_kafka.resume()
+    walk.kafka.resume()
 
 
 def leave_a_transaction_open(walk: Walk, step: Step) -> None:

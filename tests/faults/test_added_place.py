@@ -18,9 +18,8 @@ import yaml
 
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.test_rolling import ANNEX, CHANGES, add_annex, is_ready, roll, start_all
-from tests.faults.town import PLACES, Shape
-from tests.faults.versions import Version, settle
+from tests.faults.test_rolling import ANNEX, CHANGES, add_annex, is_ready, roll
+from tests.faults.town import PLACES, FaultTown, Shape
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
@@ -36,10 +35,10 @@ def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> S
     return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, changes=CHANGES | ANY_PORT))
 
 
-def hand_over(version: Version, folder: Path) -> None:
-    """Write the configuration and the registry of a version to a folder, in place of those that are there."""
+def hand_over(town: FaultTown, folder: Path) -> None:
+    """Write a configuration and its registry to a folder, in place of those that are there."""
     folder.mkdir(parents=True, exist_ok=True)
-    registry, tree = version.town.settings.config.locations.file, version.town.tree
+    registry, tree = town.settings.config.locations.file, town.tree
     (folder / "locations.csv").write_text(registry.read_text())
     (folder / "city.yaml").write_text(yaml.safe_dump(tree | {"locations": {"file": "locations.csv"}}))
 
@@ -109,10 +108,11 @@ def test_added_place_alarms_nobody(scene: Scene, tmp_path: Path) -> None:
     page           ├── old ──┼ new files ────────────────────────────────────────────
     auditor        ├── old, proven ───────────┼ unjudged ──┼ new files: all is proven
     """
-    old, new = Version(scene.town), add_annex(scene)
+    old, new = scene.town, add_annex(scene.town)
     hand_over(old, tmp_path / "page")
     hand_over(old, tmp_path / "auditor" / "1")
-    start_all(scene, old, 1)  # before the others: what is older than a window when it starts is not read
+    running = old.start()  # before the others: what is older than a window when it starts is not read
+    scene.subscriber.wait_complete(90)
     page = scene.town.start_command(tmp_path / "page" / "city.yaml", "page")
     auditor = scene.town.start_command(tmp_path / "auditor", "audit", "--follow")
     until(lambda: knows(page, *PLACES), 60, "the page knows every place")
@@ -120,7 +120,7 @@ def test_added_place_alarms_nobody(scene: Scene, tmp_path: Path) -> None:
     with watch(page) as unknown:
         hand_over(new, tmp_path / "page")
         until(lambda: ANNEX in read_places(page), 60, "the page has read its files again")
-        roll(old.instances, new)
+        (updated,) = roll([running], new)
         until(lambda: knows(page, ANNEX), 60, "the page has an answer about the new place")
         until(lambda: count_ticks(auditor, "unjudged") > 0, 60, "the auditor lacks the configuration in force")
         assert count(auditor, r"findings_total\{.*\}") == 0
@@ -132,5 +132,4 @@ def test_added_place_alarms_nobody(scene: Scene, tmp_path: Path) -> None:
     assert count(auditor, r"findings_total\{.*\}") == 0
     assert count_ticks(auditor, "unjudged") == 0
     assert [page.terminate(), auditor.terminate()] == [0, 0]
-    _ledger, broken = settle(scene, [old, new])
-    assert broken == []
+    assert scene.settle(updated, new, old).broken == []

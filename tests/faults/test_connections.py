@@ -14,7 +14,6 @@ import pytest
 
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.oracles import judge
 from tests.go_programs import TOXIPROXY, GoError, install_program
 from tests.kit.network import find_free_ports, parse_address
 from tests.kit.processes import Instance
@@ -132,14 +131,13 @@ ALWAYS = {
     ],
 )
 def test_connection_fault_breaks_no_promise(server: str, kind: str, scene: Scene, toxiproxy: Toxiproxy) -> None:
-    """During two slots of a fault, no answer is false; then the service recovers without a restart."""
+    """After two slots of a fault, the service recovers without a restart. The last test judges its answers."""
     toxic, stream, attributes = TOXICS[kind]
     with toxiproxy.toxic(server, toxic, stream, **attributes):
         time.sleep(4)  # the duration is part of the fault, so there is no condition to wait for
     if toxic == "timeout":
         toxiproxy.cut(server)  # toxiproxy keeps connections half-open after the toxic is removed
     scene.subscriber.wait_complete(120)
-    assert judge(scene.town).broken == []
 
 
 def test_promises_after_connection_faults(scene: Scene) -> None:

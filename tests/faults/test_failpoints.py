@@ -89,6 +89,41 @@ def test_stopped_instance_finishes_its_work(name: str, module_scene: Scene) -> N
     other.kill()
 
 
+@pytest.mark.promise(30)
+def test_zombie_wakes_after_takeover(module_scene: Scene) -> None:
+    """A zombie that wakes with old answers is fenced.
+
+    zombie   ├────┤ SIGSTOP ............ ├─ SIGCONT
+    other           ├─ takes over ────────────────────
+    """
+    zombie = module_scene.start("--at", f"ledger.sent:{LATER['ledger.sent']}:stop")
+    until(zombie.is_stopped, 40, "stopped at its place")
+    other = module_scene.start()
+    module_scene.subscriber.wait_tick(module_scene.subscriber.wait_new())
+    zombie.resume()
+    module_scene.subscriber.wait_complete()
+    assert judge(module_scene.town).broken == []
+    assert zombie.terminate() == 0
+    other.kill()
+
+
+@pytest.mark.promise(30)
+def test_one_of_two_owners_is_fenced(module_scene: Scene) -> None:
+    """If two owners have drawn answers to one tick, the first owner is fenced and its answers are not published."""
+    gate = module_scene.town.folder / "gate"
+    first = module_scene.start("--at", f"ledger.begun:{LATER['ledger.begun']}:hold", "--hold", str(gate))
+    until(gate.with_name("gate.reached").exists, 40, "answers are drawn")
+    first.pause()
+    other = module_scene.start()
+    until(lambda: all(f"owns ledger partition {n}" in other.text for n in (0, 1)), 40, "the second owns both")
+    gate.touch()
+    first.resume()
+    module_scene.subscriber.wait_new()
+    assert first.terminate() == 0
+    assert judge(module_scene.town).broken == []
+    other.kill()
+
+
 def find_unsigned(town: FaultTown) -> list[str]:
     """Verify all answers as a subscriber with the public key and as the audit does, and return what is wrong."""
     signer = read_signing_key((town.folder / "signing.key").read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -90,13 +91,24 @@ class FaultTown(Town):
         super().__init__(folder, configuration(name, *servers, shape), PLACES)
         self.shape, self.seed = shape, seed
         (folder / "signing.key").write_text(create_signing_key(KEY_NAME))
-        # State exactly the most that a person may pay, so that the audit finds any excess.
-        self.tree["privacy"]["epsilon"] = str(self.apply().worst)
-        self.apply()
+        self._state_epsilon()
         self.topics = self.settings.config.kafka.topics
         self.subscriber: Subscriber | None = None
         usual = tuple(place for place in PLACES[:-1] if place not in LATE)
         self.traffic = Traffic(self.settings.kafka, self.topics.visits, usual, seed, LATE, SLOT)
+
+    def _state_epsilon(self) -> None:
+        """State exactly the most that a person may pay, so that the audit finds any excess."""
+        self.tree["privacy"]["epsilon"] = "100000"
+        self.tree["privacy"]["epsilon"] = str(self.apply().worst)
+        self.apply()
+
+    def change(self, name: str, tree: dict[str, Any]) -> FaultTown:
+        """Return the town under another configuration. All instances are those of the town."""
+        view = copy.copy(self)
+        view.config, view.tree = self.folder / f"{name}.yaml", tree
+        view._state_epsilon()  # noqa: SLF001  # of this class
+        return view
 
     def start(self, *arguments: str, config: Path | None = None) -> Instance:
         """Start an instance with arguments of armed.py."""

@@ -15,7 +15,6 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -58,17 +57,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """A visit that Kafka acknowledged: the broker's timestamp, and the time of the acknowledgement."""
-
-    visit: Visit
-    stamped: int
-    acknowledged: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Report:
-    visits: tuple[Visit, ...]
     letters: frozenset[tuple[str, str]]
     key: bytes
     value: bytes | None
@@ -84,7 +73,7 @@ class Traffic:
 
     At the `late` places, people are only reported after the end of a slot (`slot` is its length). `sent` contains, by
     fingerprint, (index, reason) of the dead letters that a record must cause, without visits too far ahead, which
-    depend on the broker's timestamp. `renewed` is the time at which the topic was recreated.
+    depend on the broker's timestamp.
     """
 
     def __init__(
@@ -108,9 +97,7 @@ class Traffic:
         self._failed = threading.Event()
         self._producer: Any = None
         self._stop = threading.Event()
-        self._acknowledged: list[Acknowledged] = []
         self._sent: dict[bytes, frozenset[tuple[str, str]]] = {}
-        self.renewed = 0
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
 
     @property
@@ -134,14 +121,9 @@ class Traffic:
         if self._thread.is_alive():
             raise AssertionError("the traffic did not end")
 
-    def known(self) -> list[Acknowledged]:
-        """Return the visits acknowledged so far."""
-        with self._lock:
-            return list(self._acknowledged)
-
     @property
     def sent(self) -> dict[bytes, frozenset[tuple[str, str]]]:
-        """The records acknowledged so far, since the topic was last recreated."""
+        """The records acknowledged so far."""
         with self._lock:
             return dict(self._sent)
 
@@ -181,9 +163,9 @@ class Traffic:
         seen = chance.randint(now, end)
         planned = seen + chance.choice(PLANNED)
         visit = Visit(f"{self._prefix}-{self._number}", location, planned, planned + chance.choice((SECOND, PHASE)))
-        self._put(seen, _Report((visit,), frozenset(), visit.person.encode(), json.dumps(_to_fields(visit)).encode()))
+        self._put(seen, _Report(frozenset(), visit.person.encode(), json.dumps(_to_fields(visit)).encode()))
         bad = next(self._bad)
-        self._put(chance.randint(now, end), _Report((), bad.letters, bad.key, bad.value))
+        self._put(chance.randint(now, end), _Report(bad.letters, bad.key, bad.value))
 
     def _plan_late(self, now: int) -> None:
         """Plan two visits per slot that are reported after its end, within the release delay.
@@ -210,14 +192,14 @@ class Traffic:
         match self._random.randrange(12):
             case 0:
                 value = json.dumps({"visits": [good, {**good, "person_id": marker, "location_id": "nowhere"}]})
-                return _Report((visit,), frozenset({("1", "unknown_location")}), key, value.encode())
+                return _Report(frozenset({("1", "unknown_location")}), key, value.encode())
             case 1:
                 bad = {"person_id": marker, "location_id": visit.location, "arrived_at": "2999-01-01T00:00:00Z"}
                 value = json.dumps({"batch_id": 5, "visits": [bad, good, marker]})
                 letters = frozenset({("0", "too_far_ahead"), ("2", "not_a_visit")})
-                return _Report((visit,), letters, key, value.encode())
+                return _Report(letters, key, value.encode())
             case _:
-                return _Report((visit,), frozenset(), key, json.dumps(good).encode())
+                return _Report(frozenset(), key, json.dumps(good).encode())
 
     def _send_due(self, now: int) -> None:
         while self._due and self._due[0][0] <= now:
@@ -238,30 +220,14 @@ class Traffic:
         except Exception:  # noqa: BLE001  # servers are down on purpose; a failed send was not acknowledged
             self._failed.set()
             return
-        future.add_callback(self._make_callback(report, time.time_ns() // 1_000))
+        future.add_callback(lambda _metadata: self._acknowledge(report))
         future.add_errback(self._mark_failed)
 
-    def _make_callback(self, report: _Report, sent: int) -> Callable[[Any], None]:
-        """Return the callback of the acknowledgement. After a retry it has no timestamp; then the send time is used."""
-
-        def acknowledge(metadata: Any) -> None:
-            now = time.time_ns() // 1_000
-            stamped = metadata.timestamp * MILLISECOND if (metadata.timestamp or -1) > 0 else sent
-            with self._lock:
-                self._acknowledged += [Acknowledged(visit, stamped, now) for visit in report.visits]
-                if sent >= self.renewed:
-                    self._sent[compute_fingerprint(report.key, report.value)] = report.letters
-
-        return acknowledge
+    def _acknowledge(self, report: _Report) -> None:
+        with self._lock:
+            self._sent[compute_fingerprint(report.key, report.value)] = report.letters
 
     def _mark_failed(self, _error: BaseException) -> None:
-        self._failed.set()
-
-    def renew(self) -> None:
-        """Forget the records of the earlier topic, after the topic was recreated."""
-        with self._lock:
-            self.renewed = time.time_ns() // 1_000
-            self._sent = {}
         self._failed.set()
 
     def _close(self) -> None:

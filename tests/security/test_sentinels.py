@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ import pytest
 from monitor.config import load_config
 from monitor.errors import UnreachableError
 from monitor.service.wiring import build_redis_address
-from monitor.store.redis_client import create_client, read_server_time
+from monitor.store.redis_client import RedisAddress, create_client, read_server_time
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import LOOPBACK, ReservedPort
 from tests.kit.waiting import until
@@ -79,19 +80,26 @@ def test_sentinels_require_a_password(
         "key_file": key,
     }
 
-    def read(**changes: Any) -> int | str:
+    def find(**changes: Any) -> RedisAddress:
         kafka = {"bootstrap_servers": ["localhost:9"]}
-        address = build_redis_address(load_config(configure(tmp_path, kafka, usual | changes), {}))
-        try:
-            with closing(create_client(address)) as client:
-                return read_server_time(client)
-        except UnreachableError as error:
-            return str(error)
+        return build_redis_address(load_config(configure(tmp_path, kafka, usual | changes), {}))
 
-    until(lambda: isinstance(read(), int), 20, "the Sentinel knows that the primary answers")
-    refused = "a Sentinel requires a user and a password, or refused them: check redis.sentinel_username and redis"
+    until(lambda: isinstance(read(find()), int), 20, "the Sentinel knows that the primary answers")
     files = {"absent": None, "wrong": str(tmp_path / "redis.password"), "empty": str(tmp_path / "empty")}
-    for file in files.values():
-        assert refused in str(read(sentinel_password_file=file))
-    for changes in ({"ca_file": certificates.stranger}, {"url": "rediss://city/0"}):
-        assert "no Sentinel names a primary: check redis.sentinels, their certificates" in str(read(**changes))
+    refused = [find(sentinel_password_file=file) for file in files.values()]
+    nameless = [find(ca_file=certificates.stranger), find(url="rediss://city/0")]
+    with ThreadPoolExecutor() as threads:  # each is tried for seconds
+        answers = list(threads.map(read, [*refused, *nameless]))
+    for answer in answers[: len(refused)]:
+        assert "a Sentinel requires a user and a password, or refused them: check redis.sentinel" in str(answer)
+    for answer in answers[len(refused) :]:
+        assert "no Sentinel names a primary: check redis.sentinels, their certificates" in str(answer)
+
+
+def read(address: RedisAddress) -> int | str:
+    """Return the primary's time, or the error."""
+    try:
+        with closing(create_client(address)) as client:
+            return read_server_time(client)
+    except UnreachableError as error:
+        return str(error)

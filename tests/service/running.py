@@ -59,13 +59,9 @@ class RunningInstance:
         self.service = Service(town.settings, preflight, self.windows, clock, create_noise(), self.metrics, Health())
         self.service.start()
 
-    def metric(self, name: str, partition: int) -> float | None:
-        """Return a metric of a ledger partition."""
-        return self.metrics.registry.get_sample_value(f"{PREFIX}_{name}", {"partition": str(partition)})
-
     def lost_ticks(self, partition: int) -> float | None:
         """Return the number of lost ticks of a ledger partition."""
-        return self.metric("lost_ticks_total", partition)
+        return self.metrics.registry.get_sample_value(f"{PREFIX}_lost_ticks_total", {"partition": str(partition)})
 
     def stop(self) -> None:
         """Stop the instance as SIGTERM does."""
@@ -110,12 +106,6 @@ def wait_next_tick(town: Any, eventually: Eventually) -> int:
 
     tick: int = eventually(find_common_tick, ANSWER_SECONDS)
     return tick
-
-
-def wait_until(town: Any, tick: int, after: int, eventually: Eventually) -> None:
-    """Wait until `after` microseconds after the end of a tick."""
-    instant = town.parameters.grid.as_of(tick) + after
-    eventually(lambda: SystemClock().now() >= instant, ANSWER_SECONDS)
 
 
 def find_missing_ticks(ticks: list[int]) -> list[int]:

@@ -107,59 +107,28 @@ def list_new_answers(town: RunTown, known: int) -> list[dict[str, Any]]:
     return town.answers("bath")[known:]
 
 
-@pytest.mark.promise(31)
-def test_restarted_run_continues_pause(town: RunTown, eventually: Eventually) -> None:
-    """After a restart of `run`, the pause continues with the same noisy count."""
-    town.command("topics", "--create")
-    with town.running() as process:
-        eventually(lambda: process.fetch("/readyz")[0] == 200, 30)
-        town.put(["a", "b", "c"], "inn")
-        noisy = eventually(lambda: [value for value in town.answers("inn") if value["status"] == "noisy_count"], 15)[0]
-        assert process.terminate() == 0
-    before = len(town.answers("inn"))
-    with town.running() as process:
-        answers = eventually(lambda: town.answers("inn")[before + 1 :], 30)
-        assert process.terminate() == 0
-    assert answers[0]["status"] == "paused"
-    assert answers[0]["answers"] == noisy["answers"]
-
-
-def test_start_waits_for_kafka(
-    store: EmbeddedValkey, kafka: SharedKafka, tmp_path: Path, topic: Callable[[str], str], eventually: Eventually
-) -> None:
-    """If Kafka is down at the start, `run` reports it, stays alive, and answers once Kafka is back."""
-    with EmbeddedKafka() as own:
-        town = RunTown(tmp_path, topic("late"), own.bootstrap_servers, store.url)
-        assert town.command("topics", "--create").returncode == 0
-        own.kill()
-        with town.running() as process:
-            eventually(
-                lambda: f"Kafka at {town.tree['kafka']['bootstrap_servers'][0]} cannot be used" in process.text, 30
-            )
-            assert process.fetch("/readyz")[0] == 503
-            assert process.fetch("/healthz")[0] == 200
-            own.restart()
-            eventually(lambda: process.fetch("/readyz")[0] == 200, 40)
-            eventually(lambda: town.answers("inn"), 10)
-            assert process.terminate() == 0
-
-
-def test_start_waits_for_redis(
+def test_start_waits_for_servers(
     kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, eventually: Eventually, topic: Callable[[str], str]
 ) -> None:
-    """If Redis is down at the start, `run` reports it, stays alive, and answers once Redis is there."""
+    """If Kafka and Redis are down at the start, `run` reports them, stays alive, and answers once they are there."""
     reserved = ReservedPort()
     port = reserved.number
     reserved.release()
-    town = RunTown(tmp_path, topic("late"), kafka.bootstrap_servers, f"redis://127.0.0.1:{port}/0")
-    assert town.command("topics", "--create").returncode == 0
-    with town.running() as process:
-        eventually(lambda: f"Redis at 127.0.0.1:{port} cannot be reached" in process.text, 30)
-        assert process.fetch("/readyz")[0] == 503
-        with EmbeddedValkey(ValkeySettings(port=port)):
-            eventually(lambda: process.fetch("/readyz")[0] == 200, 40)
-            eventually(lambda: town.answers("inn"), 10)
-            assert process.terminate() == 0
+    with EmbeddedKafka() as own:
+        town = RunTown(tmp_path, topic("late"), own.bootstrap_servers, f"redis://127.0.0.1:{port}/0")
+        assert town.command("topics", "--create").returncode == 0
+        own.kill()
+        with town.running() as process:
+            eventually(lambda: f"Kafka at {own.bootstrap_servers} cannot be used" in process.text, 30)
+            assert process.fetch("/readyz")[0] == 503
+            assert process.fetch("/healthz")[0] == 200
+            own.restart()
+            eventually(lambda: f"Redis at 127.0.0.1:{port} cannot be reached" in process.text, 40)
+            assert process.fetch("/readyz")[0] == 503
+            with EmbeddedValkey(ValkeySettings(port=port)):
+                eventually(lambda: process.fetch("/readyz")[0] == 200, 40)
+                eventually(lambda: town.answers("inn"), 10)
+                assert process.terminate() == 0
 
 
 def test_missing_topics_exit_with_3(town: RunTown) -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from monitor.errors import InputChangedError, InsecureNoiseError, LedgerError, ReplayError
+from monitor.errors import InputChangedError, InsecureNoiseError, ReplayError
 from monitor.kafka.topics import create_topics
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.service.keep_running import prepare
 from monitor.service.preflight import Preflight
-from monitor.service.wiring import Service, Settings, create_noise, create_windows
+from monitor.service.wiring import Service, create_noise, create_windows
 from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
 
@@ -112,6 +110,7 @@ def merge_noisy_counts(snapshots: list[dict[str, Any]], tick: int) -> dict[str, 
     return {location: noisy for shard in of_tick for location, noisy in shard.items()}
 
 
+@pytest.mark.promise(31)
 def test_restart_keeps_pause(make_town: Callable[..., Any]) -> None:
     """After a restart the pause continues, and no tick is decided twice."""
     #   tick  0 1 2 | 3 4 5 6     restarted after tick 2
@@ -182,21 +181,6 @@ def recreate_input(town: Any, eventually: Eventually) -> None:
         eventually(lambda: admin.describe_topics([town.topics.visits])[0]["error_code"])
     create_topics(town.settings.kafka, town.settings.needs[:1], None)
     town.renew_producer()
-
-
-@pytest.mark.promise(35)
-def test_ledger_of_another_service_is_refused(
-    make_town: Callable[..., Any], make_settings: Callable[..., Settings]
-) -> None:
-    """A service refuses a ledger that belongs to a service of another name."""
-    town = make_town()
-    town.prepare()
-    other = make_settings()
-    kafka = other.config.kafka.model_copy(update={"topics": town.topics})
-    config = other.config.model_copy(update={"kafka": kafka})
-    intruder = replace(other, config=config, needs=town.settings.needs)
-    with pytest.raises(LedgerError, match=r"belongs to .*: give each service its own kafka\.topics\.alerts"):
-        prepare(intruder, town.clock)
 
 
 @pytest.mark.promise(17)
@@ -271,19 +255,3 @@ def make_step(town: Any, eventually: Eventually) -> Callable[[int], None]:
         eventually(lambda: is_decided(town, tick), 30)
 
     return step
-
-
-def test_killed_store_loses_no_visits(make_town: Callable[..., Any], store: Any) -> None:
-    """The store is killed without persistence between two ticks. All visits are read again before the next answer."""
-    town = make_town()
-    with Replay(town.settings, town.prepare(), town.clock) as run:
-        town.visit(PERSONS[:4], "inn", 0)
-        run.run_tick(0)
-        store.kill()
-        started = time.monotonic()
-        store.restart()
-        town.visit(PERSONS[4:5], "inn", 1)
-        run.run_tick(1)
-        assert time.monotonic() - started < 60
-    assert "".join(town.statuses("inn")) == "sn"
-    assert town.false_safe() == []

@@ -1,4 +1,4 @@
-"""While `run` waits for a deleted topic it is healthy. A restart by Kubernetes would end with exit code 3."""
+"""While `run` waits for a deleted topic it is healthy, and it continues. A restart would end with exit code 3."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from monitor.contracts.clock import SystemClock
 from monitor.observe.health import STALL_SECONDS, Health
 from monitor.observe.metrics import Metrics
 from monitor.service.keep_running import run_with
-from tests.service.running import create_topics, make_real_time, wait_next_tick
+from tests.service.running import create_topics, find_last_tick, make_real_time, wait_next_tick
 
 
 def test_waiting_for_deleted_topic_is_healthy(make_town: Callable[..., Any], eventually: Callable[..., Any]) -> None:
     """
     While the service waits for a topic, loops that have ended do not count as stalled, and `/readyz` names the topic.
 
-        input      ├── there ──┤ deleted
-        loops      ├───────────┤
-        run        ├───────────── tries again ─ tries again ─ …     three minutes later: /healthz 200
+    Once the topic is there again, the service answers without a restart of the process: "unknown", as visits are lost.
+
+        input      ├── there ──┤ deleted                                             ├ created again
+        loops      ├───────────┤                                                     ├─────
+        run        ├───────────── tries again ─ tries again ─ …                      ├─ unknown
+        /healthz                                  three minutes later: 200
     """
     now = [0.0]
     health = Health(lambda: now[0])
@@ -37,6 +40,9 @@ def test_waiting_for_deleted_topic_is_healthy(make_town: Callable[..., Any], eve
         now[0] += STALL_SECONDS + 1
         eventually(lambda: not health.list_stalled(), 60)
         assert health.list_waiting().keys() == {"service"}
+        create_topics(town)
+        wait_next_tick(town, eventually)
+        assert town.answers()["inn"][find_last_tick(town)]["status"] == "unknown"
     finally:
         stop.set()
         thread.join(60)
