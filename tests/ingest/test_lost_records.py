@@ -46,13 +46,13 @@ def test_failover_forgets_a_loss(
 
     log          |--- 3 ---|  … 4 … 104
     progress     90           3 … 4   90 (failed over)   4 … 104
-    since        start        47      start              47
+    complete     start        47      start              47
     """
     monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
     reader = lose(world, drain, eventually)
     whole_from = world.complete_from()
     for shard in range(4):
-        world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": COMPLETE_FROM_START})
+        world.raw.hset(world.meta(shard), mapping={"p0": 90, "complete_from": COMPLETE_FROM_START})
     world.put(persons(100, "more"))
     reader.step(20)
     drain(world, reader)
@@ -75,7 +75,9 @@ def test_repeated_loss_keeps_lower_shard(
     monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
     reader, inn = lose(world, drain, eventually), int(world.parameters.registry.shard[0])
     for shard in range(4):
-        world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": COMPLETE_FROM_START})
+        world.raw.hset(
+            world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "complete_from": COMPLETE_FROM_START}
+        )
     world.raw.zremrangebyscore(Keys(world.parameters.name, FINGERPRINT).window(inn, 0), "-inf", "(+inf")
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
     drain(world, reader)
