@@ -12,7 +12,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from operator import itemgetter
+from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 from pydantic import Field
@@ -37,9 +38,22 @@ NOT_IN_THE_TREE: Final = frozenset({CHECKPOINT.encode(), LEDGER.encode(), OWNER.
 """The values of `ce_type` whose records are in no leaf."""
 
 _KEY: Final = "checkpoint"
+_SIGNED_HEADERS: Final = itemgetter("ce_type", "ce_id", "ce_time")
 _TEXT: Final = re.compile(r"(\S+)\n([1-9][0-9]{0,18})\n(\S+)\ntick (0|-?[1-9][0-9]{0,18}) (\S+)\n")
 
 Hash = Annotated[str, Field(pattern="^[A-Za-z0-9+/]{43}=$")]
+
+
+class Answer(Protocol):
+    """An answer as it is published, or as a subscriber receives it."""
+
+    @property
+    def headers(self) -> Iterable[tuple[str, bytes | None]]:
+        """The headers of the record."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value of the record."""
 
 
 class CheckpointRecord(Contract):
@@ -72,6 +86,14 @@ class Checkpoint:
     def begins(self) -> bool:
         """Whether the log begins with this tick."""
         return self.origin.rpartition("/")[2] == str(self.tick)
+
+    def has_signed(self, answers: Iterable[Answer]) -> bool:
+        """Return whether these are the answers of the tick. A line with a newline could be read as two lines."""
+        try:
+            lines = _list_lines(answers)
+            return not any(b"\n" in line for line in lines) and hash_leaf(b"\n".join(lines)) == self.leaf
+        except (LookupError, TypeError):  # a header or the value is missing
+            return False
 
     def follows(self, before: Tree) -> bool:
         """Return whether the tree is this earlier one with the leaf of this tick."""
@@ -134,22 +156,20 @@ def read_checkpoint(value: bytes | None, verifier: Verifier, log: str) -> Checkp
     return Checkpoint(parts[1], record.tick, leaf, tree, text)
 
 
-def hash_answers(answers: Iterable[tuple[Iterable[tuple[str, bytes | None]], bytes | None]]) -> bytes:
-    """Return the leaf of a tick, given the headers and the value of each answer in the order of their offsets.
+def hash_answers(answers: Iterable[Answer]) -> bytes:
+    """Return the leaf of a tick, given its answers in the order of their offsets.
 
     The leaf contains four lines for each answer: ce_type, ce_id, ce_time and the value.
-
-    Raises:
-        ValueError: one of them contains a newline, so it could be read as two lines. The service writes no such answer.
     """
+    return hash_leaf(b"\n".join(_list_lines(answers)))
+
+
+def _list_lines(answers: Iterable[Answer]) -> list[bytes]:
     lines: list[bytes] = []
-    for headers, value in answers:
-        named = dict(headers)
-        lines += (named.get("ce_type") or b"", named.get("ce_id") or b"", named.get("ce_time") or b"", value or b"")
-    content = b"\n".join(lines)
-    if content.count(b"\n") > max(0, len(lines) - 1):
-        raise ValueError("an answer contains a newline")
-    return hash_leaf(content)
+    for answer in answers:
+        lines += _SIGNED_HEADERS(dict(answer.headers))
+        lines.append(answer.value)  # type: ignore[arg-type]  # only somebody else's is None
+    return lines
 
 
 def _encode(digest: bytes) -> str:

@@ -108,7 +108,7 @@ def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -
 
 def _make_checkpoint() -> OutputRecord:
     answer = _make_over_time("safe", 8)
-    leaf = hash_answers([(answer.headers, answer.value)])
+    leaf = hash_answers([answer])
     signer = Signer("example.org/town", bytes(range(32)))
     origin = f"{name_log('example.org/town', _TOPIC_ID, 0)}8"
     return make_checkpoint_record("town", signer, origin, 0, 8, _GRID.as_of(8), leaf, Tree().append(leaf))

@@ -38,5 +38,7 @@ class Tree:
 
 
 def hash_leaf(content: bytes) -> bytes:
-    """Return the hash of a leaf."""
-    return sha256(_LEAF + content).digest()
+    """Return the hash of a leaf, which may be large."""
+    leaf = sha256(_LEAF)
+    leaf.update(content)
+    return leaf.digest()

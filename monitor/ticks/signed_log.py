@@ -65,7 +65,7 @@ class SignedLog:
             self._foreign = last_tick, (*answers, record)
         if checkpoint is None or (self._last is not None and checkpoint.tick <= self._last.checkpoint.tick):
             return False
-        is_signed = checkpoint.tick == last_tick and _has_signed(checkpoint, answers)
+        is_signed = checkpoint.tick == last_tick and checkpoint.has_signed(answers)
         self._last = _SignedTick(checkpoint, (*answers, record) if is_signed else ())
         return is_signed
 
@@ -99,15 +99,8 @@ class SignedLog:
         if not self._origin:
             self._origin = f"{self._log}{tick}"
             log.warning("ledger partition %d: a new signed log begins: %s", self._partition, self._origin)
-        leaf = hash_answers((answer.headers, answer.value) for answer in answers)
+        leaf = hash_answers(answers)
         self._tree = self._tree.append(leaf)
         return make_checkpoint_record(
             self._source, self._signer, self._origin, self._partition, tick, as_of, leaf, self._tree
         )
-
-
-def _has_signed(checkpoint: Checkpoint, answers: Iterable[OutputRecord]) -> bool:
-    try:
-        return hash_answers((answer.headers, answer.value) for answer in answers) == checkpoint.leaf
-    except ValueError:
-        return False

@@ -14,7 +14,6 @@ from monitor.contracts.checkpoints import (
     CHECKPOINT,
     NOT_IN_THE_TREE,
     Checkpoint,
-    hash_answers,
     name_log,
     read_checkpoint,
 )
@@ -106,7 +105,7 @@ class Verification:
             return self._begin(partition, found, answers)
         if found is None:
             self._report(partition, f"a checkpoint is not signed by {self._verifier.name} for this partition")
-        elif not _has_signed(found, answers):
+        elif not found.has_signed(answers):
             self._report(partition, f"the answers of tick {found.tick} are not those that were signed")
         elif found.text != head.text:  # a takeover repeats the last tick
             self._continue(partition, head, found)
@@ -123,7 +122,7 @@ class Verification:
             text = "output partition %d: a checkpoint is not signed by %s: no answer is shown until one is"
             log.warning(text, partition.number, self._verifier.name)
             partition.skipped = True
-        return answers if found is not None and _has_signed(found, answers) else []
+        return answers if found is not None and found.has_signed(answers) else []
 
     def _continue(self, partition: _Partition, head: Checkpoint, found: Checkpoint) -> None:
         """Compare a checkpoint with the one before it."""
@@ -139,10 +138,3 @@ class Verification:
         if not self.problem:
             self.problem = f"output partition {partition.number}: {what}"
             log.error("%s: no answer is shown any more", self.problem)
-
-
-def _has_signed(checkpoint: Checkpoint, answers: Iterable[Published]) -> bool:
-    try:
-        return hash_answers((answer.headers, answer.value) for answer in answers) == checkpoint.leaf
-    except ValueError:  # a newline
-        return False
