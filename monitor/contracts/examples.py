@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from monitor.contracts.checkpoints import hash_answers, make_checkpoint_record, name_log
-from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
+from monitor.contracts.dead_letter_record import Origin, encode_visit, make_dead_letter
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.instants import HOUR, parse_instant
 from monitor.contracts.merkle import Tree

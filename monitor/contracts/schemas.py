@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from monitor.contracts.checkpoints import CHECKPOINT, CheckpointRecord
-from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.dead_letter_record import DeadLetterHeaders
 from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.examples import make_examples
 from monitor.contracts.output_records import (

@@ -58,7 +58,7 @@ class Reason(StrEnum):
     * `bad_consent`: `consent` is not true or false.
     * `left_before_arrived`: left_at is before arrived_at.
     * `unknown_location`: the location is not in the registry (docs/rules.md, rule 6).
-    * `too_far_ahead`: arrived_at is more than F slots ahead of the current slot (docs/rules.md, rule 2).
+    * `too_far_ahead`: arrived_at is more than `accept_ahead` ahead of the current slot (docs/rules.md, rule 2).
     * `unreadable_batch`: the records of a batch cannot be separated. The dead letter represents all of them.
     * `others_refused`: the dead letter represents all refused visits of a record that have no separate dead letter.
     """

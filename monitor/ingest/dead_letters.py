@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
-from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
+from monitor.contracts.dead_letter_record import Origin, encode_visit, make_dead_letter
 from monitor.contracts.visits import PLAIN, Fault, Framing, Reason, open_record
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections

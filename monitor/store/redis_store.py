@@ -49,7 +49,7 @@ _LEAST_EXPIRY: Final = 3_600
 Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
-_ALONE: Final = frozenset({"forget_progress", "read", "rights"})
+_ALONE: Final = frozenset({"forget_progress", "read_progress", "rights"})
 """The scripts that do not use the functions of common.lua."""
 
 
@@ -90,7 +90,7 @@ class RedisWindows:
 
     def read_shards(self) -> list[StoredShard]:
         """Return, by shard, the next offset by input partition, and from when on the facts are complete."""
-        replies = self._run({shard: _make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
+        replies = self._run({shard: _make_eval("read_progress", [self._keys.meta(shard)]) for shard in self._all})
         fields = [parse_fields(replies[shard][0]) for shard in self._all]
         return [StoredShard(parse_progress(of), int(of.get("complete_from", COMPLETE_FROM_START))) for of in fields]
 
@@ -187,7 +187,7 @@ class RedisWindows:
         """Return the present instant: the latest of the clocks of the shards' servers."""
         if self._clock is not None:
             return self._clock()
-        replies = self._run({shard: _make_eval("read", [self._keys.meta(shard)]) for shard in shards})
+        replies = self._run({shard: _make_eval("read_progress", [self._keys.meta(shard)]) for shard in shards})
         return max(parse_time(time) for _, time in replies.values())
 
     def open(self, shards: Sequence[int], slot: int) -> None:
@@ -200,7 +200,7 @@ class RedisWindows:
     def _make_tick_command(self, shard: int, question: Question) -> Command:
         windows = (part for start, rows in question.windows for part in (start, np.asarray(rows, ">u4").tobytes()))
         return _make_eval(
-            "tick",
+            "count_people",
             self._declare_keys(shard),
             *self._read_clock(),
             "" if question.tick is None else question.tick,

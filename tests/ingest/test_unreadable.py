@@ -13,7 +13,7 @@ import pytest
 import snappy
 import zstandard
 
-from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.dead_letter_record import DeadLetterHeaders
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept

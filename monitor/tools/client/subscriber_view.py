@@ -1,7 +1,7 @@
 """Folds the records of the output topic into the current state of each location, without Kafka, a clock or a screen.
 
-A subscriber needs only the records and its copy of the public registry. `known.py` derives from this state what
-is known about each place at a moment.
+A subscriber needs only the records and its copy of the public registry. `current_answers.py` derives from this
+state what is known about each place at a moment.
 """
 
 from __future__ import annotations

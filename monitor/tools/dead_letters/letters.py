@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import TopicPartition
 from pydantic import ValidationError
 
-from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.dead_letter_record import DeadLetterHeaders
 from monitor.contracts.instants import MILLISECOND
 from monitor.contracts.visits import Reason
 from monitor.errors import TopicError, UnreachableError

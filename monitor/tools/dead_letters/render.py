@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.dead_letter_record import DeadLetterHeaders
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.tools.dead_letters.letters import Letter, ReasonCount, Summary
 

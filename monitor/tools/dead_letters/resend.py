@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from monitor.contracts.dead_letters import encode_visit
+from monitor.contracts.dead_letter_record import encode_visit
 from monitor.contracts.instants import MILLISECOND, format_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.visits import Fault, Framing, Reason, open_record

@@ -11,7 +11,7 @@ from typing import Any, Final
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
+from monitor.contracts.dead_letter_record import Origin, encode_visit, make_dead_letter
 from monitor.contracts.instants import HOUR, MILLISECOND, format_instant
 from monitor.contracts.visits import Fault, Reason
 from monitor.service.wiring import Settings

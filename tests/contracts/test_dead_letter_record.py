@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from monitor.contracts.dead_letters import DeadLetter, DeadLetterHeaders, Origin, encode_visit, make_dead_letter
+from monitor.contracts.dead_letter_record import DeadLetter, DeadLetterHeaders, Origin, encode_visit, make_dead_letter
 from monitor.contracts.visits import Fault, Reason
 
 FAULT = Fault(Reason.BAD_ID, "person_id: expected a string")
