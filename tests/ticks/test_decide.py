@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.instants import HOUR, parse_instant
-from monitor.contracts.owner_record import make_owner_record
+from monitor.contracts.instants import parse_instant
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
@@ -36,31 +35,23 @@ class TestOverTime:
         assert set(statuses(missing).values()) == {"unknown"}
         assert missing.answers == {("stations", "unknown"): 3}
 
-    def test_no_readings_are_unknown(self, make_parameters: Make, noise: Any) -> None:
-        """Without any reading, as in an outage until the release, all places are unknown."""
-        decision = Decider(make_parameters(), [0], noise).decide(5, Evidence({}), LedgerState())
-        assert set(statuses(decision).values()) == {"unknown"}
-
-    @pytest.mark.parametrize("bound", ["complete_from", "evicted_before"])
+    @pytest.mark.promise(7)
+    @pytest.mark.parametrize("bound", ["complete_from", "evicted_before", "input_since"])
     def test_incomplete_window_is_unknown(self, bound: str, make_parameters: Make, noise: Any) -> None:
         """
-        A window that begins before the facts are complete is unknown: W = 3, complete from slot 4.
+        A window that begins before the facts are complete, or before the input began, is unknown.
+
+        W = 3, complete from slot 4:
 
             slot      3  4  5  6  7
             tick 5    [.  #  #]            unknown
             tick 6       [#  #  #]         decided
         """
         decider = Decider(make_parameters(window=3), [0], noise)
-        assert set(statuses(decide_complete(decider, 5, LedgerState(), **{bound: 4})).values()) == {"unknown"}
-        assert set(statuses(decide_complete(decider, 6, LedgerState(), **{bound: 4})).values()) == {"safe"}
-
-    @pytest.mark.promise(7)
-    def test_replaced_input_is_unknown(self, make_parameters: Make, noise: Any) -> None:
-        """A window that begins before `input_since` of the owner record is unknown, as with `complete_from`."""
-        decider = Decider(make_parameters(window=3), [0], noise)
-        state = LedgerState(terms=OwnerTerms("town", 1, input_since=4))
-        assert set(statuses(decide_complete(decider, 5, state)).values()) == {"unknown"}
-        assert set(statuses(decide_complete(decider, 6, state)).values()) == {"safe"}
+        known = {} if bound == "input_since" else {bound: 4}
+        state = LedgerState() if known else LedgerState(terms=OwnerTerms("town", 1, input_since=4))
+        assert set(statuses(decide_complete(decider, 5, state, **known)).values()) == {"unknown"}
+        assert set(statuses(decide_complete(decider, 6, state, **known)).values()) == {"safe"}
 
     @pytest.mark.parametrize("max_lead", [0, 1, 2])
     def test_lost_ledger_pauses(self, max_lead: int, make_parameters: Make, noise: Any) -> None:
@@ -83,31 +74,6 @@ class TestOverTime:
                 10 + mark_lifetime
             )
         assert set(statuses(decide_complete(decider, 10 + mark_lifetime, state)).values()) == {"safe"}
-
-    def test_paused_beats_unknown(self, make_parameters: Make, noise: Any) -> None:
-        """A paused location answers "paused" even if its count is unknown."""
-        decider = Decider(make_parameters(), [0], noise)
-        state = LedgerState(marks={("stations", "place-1"): {5: make_mark(5, 4)}})
-        decision = decider.decide(6, Evidence({}), state)
-        assert list(statuses(decision).values()) == ["unknown", "paused", "unknown"]
-
-    @pytest.mark.promise(31)
-    def test_marks_of_another_owner_pause(self, make_parameters: Make, noise: Any) -> None:
-        """
-        W = 3, F = 1: the answer of tick 5 pauses its place at ticks 6 to 8, whichever owner decides them.
-
-            tick      5  6  7  8  9
-            first     z
-            second       p  p  p  s
-        """
-        parameters = make_parameters(window=3, max_lead=1)
-        first = decide_complete(Decider(parameters, [0], noise), 5, LedgerState(), {1: 2})
-        state = LedgerState()
-        for record in first.records:
-            state.fold(record, parameters.grid)
-        second = Decider(parameters, [0], noise)
-        answered = [statuses(decide_complete(second, tick, state))["stations/place-1"] for tick in range(6, 10)]
-        assert answered == ["paused", "paused", "paused", "safe"]
 
     def test_each_answer_spends_its_share(self, make_parameters: Make, noise: Any) -> None:
         """
@@ -158,12 +124,6 @@ class TestOverTime:
         decider.decide(7, Evidence({}), state)
         decide_complete(decider, 8, state)
         assert noise.drawn == [(ONE, 3)] * 4
-
-    def test_noise_goes_to_its_location(self, make_parameters: Make, noise: Any) -> None:
-        """Draws 5, 0, 1 are added to counts 0, 1, 1 in registry order; the threshold is 2."""
-        noise.script = [5, 0, 1]
-        decision = decide_complete(Decider(make_parameters(), [0], noise), 5, LedgerState(), {1: 1, 2: 1})
-        assert [value_of(record).get("noisy_count") for record in decision.records] == [5, None, 2]
 
     def test_weights_draw_at_their_epsilon(self, make_parameters: Make, noise: Any) -> None:
         """Locations with shares 1/2 and 1/4 draw noise at the share that they pay."""
@@ -247,22 +207,3 @@ def test_state_records_the_decided_tick(make_parameters: Make, noise: Any) -> No
     state = LedgerState()
     decide_complete(Decider(make_parameters(watched={}), [0], noise), 5, state)
     assert state.last_tick == 5
-
-
-def test_owner_record_alone_sets_terms(make_parameters: Make, noise: Any) -> None:
-    """An owner record with `lost_at` pauses the places when the first record has expired."""
-    parameters = make_parameters()
-    record = make_owner_record(
-        source="town",
-        service="town",
-        fingerprint="f",
-        input_topic_id="i",
-        partitions=1,
-        lost_at=parameters.grid.start(5),
-        input_since=None,
-        partition=0,
-        at=parameters.grid.start(5) + HOUR // 2,
-    )
-    state = LedgerState(expired_until=parameters.grid.start(0))
-    state.fold(record, parameters.grid)
-    assert set(statuses(decide_complete(Decider(parameters, [0], noise), 5, state)).values()) == {"paused"}

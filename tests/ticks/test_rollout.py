@@ -40,58 +40,42 @@ PLANTED = "planted-person-4711"
 Observations = Sequence[tuple[float, list[str] | None, bool]]
 
 
-def find_joining(observations: Observations) -> float | None:
-    """Return when an instance joins, given observations: (seconds, versions of the members, ready)."""
+def list_half_slot(between: list[str] | None) -> Observations:
+    """Return observations of an instance that is not ready, of a group that is empty but for second 6."""
+    return [(0, [], False), (6, between, False), (8, [], False), (17.9, [], False), (18, [], False)]
+
+
+@pytest.mark.promise(39)
+@pytest.mark.parametrize(
+    ("observations", "joins"),
+    [
+        # ready: at once if the group is empty or all members have its version
+        ([(0, [], True)], 0),
+        ([(0, [NEW], True)], 0),
+        ([(0, [NEW, NEW], True)], 0),
+        ([(0, [], False), (1, [], True)], 1),
+        # ready: not before the members with another version, or with none, have left
+        ([(0, [OLD], True), (1000, [OLD], True), (1001, [NEW], True)], 1001),
+        ([(0, [NEW, OLD], True), (1000, [NEW, OLD], True), (1001, [NEW], True)], 1001),
+        ([(0, [""], True), (1000, [""], True), (1001, [NEW], True)], 1001),
+        # not ready: after half a slot without members, because "unknown" is better than no answer
+        ([(0, [], False), (9.9, [], False), (10, [], False)], 10),
+        (list_half_slot([OLD]), 18),
+        (list_half_slot([NEW]), 18),
+        (list_half_slot(None), 18),
+        # not ready: never while the group may have members
+        ([(0, [NEW], False), (1000, [NEW], False)], None),
+        ([(0, [OLD], False), (1000, [OLD], False)], None),
+        ([(0, None, False), (1000, None, False)], None),
+        # never while the members are not known
+        ([(0, None, True), (1000, None, True)], None),
+    ],
+)
+def test_when_an_instance_joins(observations: Observations, joins: float | None) -> None:
+    """An instance joins at the first observation (seconds, versions of the members, ready) that permits it."""
     policy = JoinPolicy(NEW, PATIENCE)
-    return next((now for now, members, ready in observations if policy.may_join(members, ready=ready, now=now)), None)
-
-
-class TestJoinPolicy:
-    @pytest.mark.parametrize("members", [[], [NEW], [NEW, NEW]])
-    def test_ready_instance_joins_its_version(self, members: list[str]) -> None:
-        """A ready instance joins at once if the group is empty or all members have its version."""
-        assert find_joining([(0, members, True)]) == 0
-
-    @pytest.mark.promise(39)
-    @pytest.mark.parametrize("members", [[OLD], [NEW, OLD], [""]])
-    def test_ready_instance_waits_for_others(self, members: list[str]) -> None:
-        """A ready instance waits for members with another version, or with none, until they leave."""
-        assert find_joining([(0, members, True), (1000, members, True)]) is None
-        assert find_joining([(0, members, True), (1, [NEW], True)]) == 1
-
-    @pytest.mark.promise(39)
-    def test_unready_waits_half_an_empty_slot(self) -> None:
-        """An instance that is not ready joins after the group was empty for half a slot.
-
-        "unknown" is better than no answer.
-        """
-        assert find_joining([(0, [], False), (9.9, [], False)]) is None
-        assert find_joining([(0, [], False), (9.9, [], False), (10, [], False)]) == 10
-
-    @pytest.mark.parametrize("between", [[OLD], [NEW], None])
-    def test_half_a_slot_restarts(self, between: list[str] | None) -> None:
-        """The half slot starts again when the group had a member or its members were not known."""
-        observations: Observations = [
-            (0, [], False),
-            (6, between, False),
-            (8, [], False),
-            (17.9, [], False),
-            (18, [], False),
-        ]
-        assert find_joining(observations) == 18
-
-    @pytest.mark.parametrize("members", [[NEW], [OLD], None])
-    def test_unready_never_joins_others(self, members: list[str] | None) -> None:
-        """An instance that is not ready never joins a group that may have members."""
-        assert find_joining([(0, members, False), (1000, members, False)]) is None
-
-    def test_unknown_members_prevent_joining(self) -> None:
-        """No instance joins while the members are not known."""
-        assert find_joining([(0, None, True), (1000, None, True)]) is None
-
-    def test_newly_ready_instance_joins(self) -> None:
-        """An instance that becomes ready joins an empty group at once."""
-        assert find_joining([(0, [], False), (1, [], True)]) == 1
+    permitted = (now for now, members, ready in observations if policy.may_join(members, ready=ready, now=now))
+    assert next(permitted, None) == joins
 
 
 @dataclass
@@ -145,30 +129,20 @@ def join(connections: KafkaConnections, alerts: str, group: str) -> Iterator[Joi
 
 @pytest.mark.promise(39)
 def test_rolling_update_hands_over(join: Join, eventually: Eventually) -> None:
-    """In a rolling update the old instances answer until they leave; then the new one owns all partitions."""
-    #   old 1   ├ 0 1 ─┤ 0 ┤
-    #   old 2          ├ 1 ─ 0 1 ┤
-    #   new                ├ waits ┤ 0 1 ─
+    """In a rolling update the old instances answer until all have left; then the new one owns all partitions."""
+    #   old 1   ├ 0 1 ──────┤ 0 ┤
+    #   new        ├ waits ─────────────┤ 0 1 ─
+    #   old 2               ├ 1 ─ 0 1 ┤
     first = join(OLD, FixedReadiness(ready=True))
     eventually(lambda: first.owned == {0, 1}, 30)
+    new = join(NEW, FixedReadiness(ready=True), slot_seconds=0.2)
     second = join(OLD, FixedReadiness(ready=True))
     eventually(lambda: len(first.owned) == len(second.owned) == 1, 30)
-    new = join(NEW, FixedReadiness(ready=True))
     first.close()
     eventually(lambda: second.owned == {0, 1}, 30)
     assert new.owned == frozenset()
     second.close()
     eventually(lambda: new.owned == {0, 1}, 30)
-
-
-def test_member_stays_when_others_arrive(join: Join, eventually: Eventually) -> None:
-    """A member stays when instances with another version arrive; these wait."""
-    first = join(OLD, FixedReadiness(ready=True))
-    eventually(lambda: first.owned == {0, 1}, 30)
-    second = join(NEW, FixedReadiness(ready=True), slot_seconds=0.2)
-    third = join(OLD, FixedReadiness(ready=True))
-    eventually(lambda: len(first.owned) == len(third.owned) == 1, 30)
-    assert second.owned == frozenset()
 
 
 def test_unready_joins_real_group_late(join: Join, eventually: Eventually) -> None:
