@@ -182,35 +182,31 @@ def take_over(
 
 @pytest.fixture
 def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callable[..., World]:
-    """A function that makes in-memory worlds. By default, the clocks of store and machine stand at slot 100's start."""
+    """A function that makes in-memory worlds. By default, the clocks of store and machine stand at slot 100's start.
 
-    def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, ledger_partitions: int = 1) -> World:
+    A `stepped` world has one clock for both, which only the test moves.
+    """
+
+    def make(*, changes: Mapping[str, Any] | None = None, ledger_partitions: int = 1, stepped: bool = False) -> World:
         parameters = replace(make_parameters(places=8, shards=ledger_partitions), **(changes or {}))
-        true_clock = RunningClock(parameters.grid.start(100))
-        return World(
-            parameters,
-            clock or RunningClock(true_clock.instant, SECOND),
-            true_clock,
-            FakeStore(parameters, true_clock),
-            noise,
-            ledger_partitions,
-        )
+        start = parameters.grid.start(100)
+        true_clock = SteppedClock(start) if stepped else RunningClock(start)
+        clock = true_clock if stepped else RunningClock(start, SECOND)
+        return World(parameters, clock, true_clock, FakeStore(parameters, true_clock), noise, ledger_partitions)
 
     return make
 
 
 @pytest.fixture
-def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterator[Callable[..., World]]:
+def run_world(make_world: Callable[..., World]) -> Iterator[Callable[..., World]]:
     """A function that runs in-memory worlds on threads until the end of the test, which moves their one clock.
 
     `prepare` changes a world before it runs. The clock begins at slot 100.
     """
     started: list[tuple[World, threading.Thread]] = []
 
-    def run(ledger_partitions: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
-        parameters = replace(make_parameters(places=8, shards=ledger_partitions), **changes)
-        clock = SteppedClock(parameters.grid.start(100))
-        world = World(parameters, clock, clock, FakeStore(parameters, clock), noise, ledger_partitions)
+    def run(ledger_partitions: int = 1, prepare: Callable[[World], None] = lambda _: None) -> World:
+        world = make_world(ledger_partitions=ledger_partitions, stepped=True)
         world.owned = frozenset(range(ledger_partitions))
         prepare(world)
         thread = threading.Thread(target=world.run)
