@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
@@ -15,13 +15,11 @@ from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import Portions
-from monitor.store.hashing import PersonHasher
 from monitor.store.redis_store import RedisWindows
 from tests.builders import ORIGIN
+from tests.privacy_service.driving import HASHER
 from tests.privacy_service.plans import Plan, log_end, value_of
 from tests.privacy_service.states import pack_polls
-
-HASHER: Final = PersonHasher(b"0123456789abcdef")
 
 
 @dataclass

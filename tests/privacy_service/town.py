@@ -20,7 +20,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState
@@ -49,8 +48,6 @@ from tests.privacy_service.cells import (
 )
 from tests.privacy_service.driving import Driver
 from tests.privacy_service.walk import Walk
-
-HASHER: Final = PersonHasher(b"0123456789abcdef")
 
 
 @dataclass(frozen=True)

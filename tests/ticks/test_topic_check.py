@@ -151,13 +151,13 @@ def test_recreated_input_ends_idle_instance(
             loop.check_topics()
 
 
-@pytest.mark.promise(40)
 class PresentMembership(Membership):
     """A membership that has joined its group."""
 
     joined = True
 
 
+@pytest.mark.promise(40)
 def test_partition_of_foreign_member_is_reported(
     make_site: MakeSite,
     make_parameters: Make,
