@@ -47,14 +47,6 @@ def further_bits(uniform: int) -> bytes:
     return ((uniform & (2**48 - 1)) << 16).to_bytes(8, "little")
 
 
-def by_inversion(epsilon: Fraction, uniform: int, bits: int) -> int:
-    """Return how many k ≥ 1 have floor(2^bits · e^(-εk)) above a uniform integer."""
-    k = 1
-    while floor_exp(epsilon * k, bits) > uniform:
-        k += 1
-    return k - 1
-
-
 @pytest.mark.promise(3, 17)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), ONE, Fraction(2), Fraction(1, 32), Fraction(7, 5)])
 @pytest.mark.parametrize("filled", [0, 255])
