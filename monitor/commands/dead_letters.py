@@ -60,7 +60,7 @@ def dead_letters(
     topic = settings.config.kafka.topics.dead_letters
     letters = read_letters(settings.kafka, topic, Filter(frozenset(map(Reason, reasons)), _read_since(since, clock)))
     if export is not None:
-        written = export_letters(letters, export, settings.parameters.framing)
+        written = export_letters(letters, export)
         click.echo(
             f"{written} dead letters in {export}. The file names people: correct it, send it with --resend, and delete "
             "it."

@@ -41,8 +41,6 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
         ),
         period=config.privacy.period,
         dwell=tuple(_derive_dwell(monitor) for monitor in config.monitors if isinstance(monitor, DwellMonitor)),
-        framing=frozenset(config.visits.framing),
-        microseconds=config.visits.times == "microseconds",
     )
 
 

@@ -23,6 +23,12 @@ _SERVER_SECTIONS: Final = frozenset({"auditor", "kafka", "otel", "redis"})
 _USER_IN_ADDRESS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.DOTALL | re.IGNORECASE)
 """The user and password of an address, as in `https://user:password@host`. Group 1 is the scheme."""
 
+_REMOVED: Final = {
+    "visits.framing": "each framing is accepted",
+    "visits.times": "times may always be integers of microseconds",
+}
+"""Keys that are not needed any more, and why."""
+
 _SHAPES: Final = {
     "model_type": "a mapping of keys to values",
     "model_attributes_type": "a mapping of keys to values",
@@ -45,6 +51,8 @@ def list_problems(error: ValidationError, prefix: str, model: type[BaseModel]) -
 
 def report_unknown_key(key: str, known: tuple[str, ...]) -> Problem:
     """Return the problem of an unknown key. Its value is not shown: the key may be a misspelt secret."""
+    if key in _REMOVED:
+        return Problem(key, "unknown", "no such key", f"Delete it: {_REMOVED[key]}.")
     near = find_similar(key.rpartition(".")[2], known)
     remedy = f"Did you mean {near}?" if near else "Remove it."
     return Problem(key, "unknown", f"one of {', '.join(known)}", remedy)

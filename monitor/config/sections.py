@@ -6,9 +6,9 @@ working directory. For the sections about servers see `kafka_and_redis.py`, for 
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from monitor.config.single_values import (
@@ -29,7 +29,6 @@ from monitor.config.single_values import (
     WholeNumber,
 )
 from monitor.contracts.instants import DAY, MINUTE, SECOND
-from monitor.contracts.visits import Framing
 
 Language = Literal["en", "ja", "de"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja", "de")
@@ -62,13 +61,6 @@ class LocationsSettings(Section):
     file: FilePath = Field(description="the registry: a CSV file with the header location_id[,name,latitude,longitude]")
 
 
-def _list_framing(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-_FRAMING_SCHEMA: Final = {"enum": get_args(Framing)}
-
-
 class VisitsSettings(Section):
     """The rules for accepting visits, and the secret with which person ids are hashed."""
 
@@ -76,14 +68,6 @@ class VisitsSettings(Section):
     accept_ahead: Duration = Field(
         description="how far after its record's timestamp a visit may begin, a whole number of slots; it may end "
         "default_stay later"
-    )
-    framing: Annotated[
-        tuple[Framing, ...],
-        BeforeValidator(_list_framing),
-        WithJsonSchema({"anyOf": [_FRAMING_SCHEMA, {"type": "array", "items": _FRAMING_SCHEMA}]}),
-    ] = Field(default_factory=tuple, description="what may be around the JSON of a record: a word, or a list of words")
-    times: Literal["microseconds"] | None = Field(
-        default=None, description="microseconds: times may also be integers, the microseconds since 1970 in UTC"
     )
     person_key_file: FilePath | None = Field(
         default=None, description="the file with the secret that person ids are hashed with"

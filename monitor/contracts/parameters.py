@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
-from monitor.contracts.visits import PLAIN, Framing
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 
@@ -161,8 +160,7 @@ class Parameters:
     """All parameters. Durations are in microseconds, windows, `accept_ahead` and F (`max_lead`) in slots.
 
     A visit begins at most `accept_ahead` and ends at most F slots after its stamp. F includes the default stay. Within
-    any interval of length `period`, a person pays at most the configured ε. `framing`: what may be around the JSON of a
-    record. `microseconds`: whether times may be integers of microseconds.
+    any interval of length `period`, a person pays at most the configured ε.
     """
 
     name: str
@@ -178,8 +176,6 @@ class Parameters:
     hot_spots: tuple[HotSpots, ...] = ()
     period: int = 0
     dwell: tuple[Dwell, ...] = ()
-    framing: frozenset[Framing] = PLAIN
-    microseconds: bool = False
 
     @property
     def timed(self) -> tuple[Timed, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeGuard
+from typing import Annotated, Any, Final, NamedTuple, TypeGuard
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,6 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     ValidationError,
-    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -30,10 +29,15 @@ from monitor.errors import TimeError
 ID_BYTES: Final = 256
 """The maximum length of an id, in bytes of UTF-8."""
 
+_LEAST_MICROSECONDS: Final = 10**15
+_END_OF_MICROSECONDS: Final = 10**16
 _TIME_SCHEMA: Final = {
-    "type": "string",
-    "format": "date-time",
-    "description": "RFC 3339 with an offset, such as 2026-11-20T08:15:00Z; digits after microseconds are dropped.",
+    "anyOf": [
+        {"type": "string", "format": "date-time"},
+        {"type": "integer", "minimum": _LEAST_MICROSECONDS, "exclusiveMaximum": _END_OF_MICROSECONDS},
+    ],
+    "description": "RFC 3339 with an offset, such as 2026-11-20T08:15:00Z, of which digits after microseconds are "
+    "dropped; or an integer of 16 digits, the microseconds since 1970 in UTC.",
 }
 _ID_SCHEMA: Final = {
     "type": "string",
@@ -48,13 +52,12 @@ class Reason(StrEnum):
     """Why a record or a visit becomes a dead letter: a closed list, in the order of the checks.
 
     * `not_json`: the record is not strict JSON in UTF-8 (RFC 8259). This includes NaN, bad UTF-8, lone surrogates,
-      trailing bytes, an empty value, a tombstone, integers of more than 4,300 digits, nesting deeper than 200, and a
-      byte order mark or a header before the JSON that `visits.framing` does not name.
+      trailing bytes, an empty value, a tombstone, integers of more than 4,300 digits, and nesting deeper than 200.
     * `not_a_visit`: the record is not an object, its `visits` is not a list, the visit is not an object with the three
-      required keys, or the record is an envelope that `visits.framing` does not name.
+      required keys, or the record is an envelope inside another framing.
     * `bad_id`: an id is not a string of 1 to 256 bytes of UTF-8, or contains a control character (Unicode category Cc).
-    * `bad_time`: a time is not an RFC 3339 string with an offset, or not an existing date and time. With
-      `visits.times`, it is not an integer of 16 digits either.
+    * `bad_time`: a time is neither an RFC 3339 string with an offset, of an existing date and time, nor an integer of
+      16 digits.
     * `bad_consent`: `consent` is not true or false.
     * `left_before_arrived`: left_at is before arrived_at.
     * `unknown_location`: the location is not in the registry (docs/rules.md, rule 6).
@@ -106,11 +109,11 @@ def _check_identifier(text: str) -> str:
 
 def is_microseconds(value: object) -> TypeGuard[int]:
     """Return whether a value is an instant from 2001 to 2286. An integer of another unit has fewer or more digits."""
-    return type(value) is int and 10**15 <= value < 10**16
+    return type(value) is int and _LEAST_MICROSECONDS <= value < _END_OF_MICROSECONDS
 
 
-def _read_instant(value: object, info: ValidationInfo) -> int:
-    if info.context is _MICROSECONDS and is_microseconds(value):
+def _read_instant(value: object) -> int:
+    if is_microseconds(value):
         return value
     if not isinstance(value, str):
         raise PydanticCustomError("bad_time", "not a string")
@@ -174,72 +177,52 @@ class VisitBatch(BaseModel):
     visits: list[Visit]
 
 
-Framing = Literal["byte_order_mark", "cloudevents", "confluent", "connect"]
-"""What may be around the JSON of a record (docs/producers.md)."""
-
-PLAIN: Final[frozenset[Framing]] = frozenset()
-"""Only JSON with nothing around it, which is always accepted."""
-
-_PREFIXES: Final[dict[Framing, tuple[bytes, int]]] = {
+_PREFIXES: Final = {
     "byte_order_mark": (b"\xef\xbb\xbf", 3),
     "confluent": (b"\0", 5),
 }
-"""The first bytes of the framings before the JSON, and the length of each framing."""
+"""The first bytes of the framings before the JSON, and the length of each framing (docs/producers.md)."""
 
-_CONTENT: Final[dict[Framing, str]] = {"cloudevents": "data", "connect": "payload"}
+_CONTENT: Final = {"cloudevents": "data", "connect": "payload"}
 """The envelopes, and the key of the content of each."""
-
-_INSIDE: Final[dict[Framing, frozenset[Framing]]] = {"cloudevents": frozenset({"connect"})}
-"""The framings inside another one: Debezium's converter writes Connect's envelope into CloudEvents."""
 
 _ENVELOPE: Final = {"schema", "payload"}
 _EVENTS: Final = "1.0"
-_FOUND: Final[dict[Framing, tuple[Reason, str, str]]] = {
-    "byte_order_mark": (Reason.NOT_JSON, "a byte order mark", "write UTF-8 without it"),
-    "cloudevents": (Reason.NOT_A_VISIT, "a CloudEvent (specversion)", "send its data only"),
-    "confluent": (
-        Reason.NOT_JSON,
-        "a first byte 0, as a serializer of a schema registry writes it before the id of the schema",
-        "use a serializer without a registry",
-    ),
-    "connect": (
-        Reason.NOT_A_VISIT,
-        "the envelope of Kafka Connect (schema, payload)",
-        "set value.converter.schemas.enable=false",
-    ),
+_NESTED: Final = {
+    "cloudevents": "a CloudEvent (specversion): send its data only",
+    "connect": "the envelope of Kafka Connect (schema, payload): set value.converter.schemas.enable=false",
 }
-"""The reason to refuse an unexpected framing, how to recognize it, and what the sender can do."""
+"""How to recognize an envelope inside another framing, and what the sender can do."""
 
 
-def open_record(value: bytes | None, framing: frozenset[Framing] = PLAIN) -> list[Any] | Fault:
+def open_record(value: bytes | None) -> list[Any] | Fault:
     """Return the visits in the value of a record, not validated: those of a batch, or a single one.
 
-    Return a Fault if the record as a whole must be refused. `framing`: what may be around the JSON. A record that is
-    valid without any framing is not affected by it.
+    Return a Fault if the record as a whole must be refused. A record has at most one framing around its JSON; only a
+    CloudEvent may contain Connect's envelope, because Debezium's converter writes it. Without framing, a record that
+    looks like one would be refused: it is not JSON, or is neither a visit nor a batch.
     """
     if value is None:
         return Fault(Reason.NOT_JSON, "value: expected JSON in UTF-8, found a tombstone")
     prefix = next((name for name, (first, _length) in _PREFIXES.items() if value.startswith(first)), None)
     if prefix is not None:
-        if prefix not in framing:
-            return _refuse_framing(prefix, framing)
         value = value[_PREFIXES[prefix][1] :]
     try:
         record = from_json(value, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         return _report_invalid_json(error, prefix)
-    return _open_envelopes(record, framing, PLAIN if prefix else framing)
+    return _open_envelopes(record, prefix)
 
 
-def _open_envelopes(record: Any, framing: frozenset[Framing], allowed: frozenset[Framing]) -> list[Any] | Fault:
-    """Return the visits of a parsed record. `allowed`: the envelopes that it may be in; `framing`: for the message."""
+def _open_envelopes(record: Any, framing: str | None) -> list[Any] | Fault:
+    """Return the visits of a parsed record. `framing`: the framing that was before its JSON."""
     where = "value"
     while isinstance(record, dict) and (found := _find_envelope(record)) is not None:
-        if found not in allowed:
-            return _refuse_framing(found, framing)
+        if framing is not None and (framing, found) != ("cloudevents", "connect"):
+            return Fault(Reason.NOT_A_VISIT, f"value: expected a visit or a batch in {framing}, found {_NESTED[found]}")
         if found == "cloudevents" and record["specversion"] != _EVENTS:
             return Fault(Reason.NOT_A_VISIT, f"specversion: expected {_EVENTS}, the version of CloudEvents")
-        allowed, where = allowed & _INSIDE.get(found, PLAIN), _CONTENT[found]
+        framing, where = found, _CONTENT[found]
         record = record.get(where)
     if not isinstance(record, dict):
         return Fault(Reason.NOT_A_VISIT, f"{where}: expected an object, which is a batch of visits or a visit")
@@ -247,22 +230,14 @@ def _open_envelopes(record: Any, framing: frozenset[Framing], allowed: frozenset
     return visits if isinstance(visits, list) else Fault(Reason.NOT_A_VISIT, "visits: expected a list")
 
 
-def _find_envelope(record: dict[str, Any]) -> Framing | None:
-    """Return the envelope that a record is. A visit or a batch is none, whatever other keys it has."""
+def _find_envelope(record: dict[str, Any]) -> str | None:
+    """Return the envelope that a record is. A visit or a batch is not an envelope, whatever other keys it has."""
     if record.keys() == _ENVELOPE:
         return "connect"
     return "cloudevents" if "specversion" in record and not record.keys() & {"person_id", "visits"} else None
 
 
-def _refuse_framing(found: Framing, framing: frozenset[Framing]) -> Fault:
-    reason, what, remedy = _FOUND[found]
-    if found in framing:
-        return Fault(reason, f"value: expected a visit or a batch inside another framing, found {what}: {remedy}")
-    expected = " or ".join(("plain JSON", *sorted(framing)))
-    return Fault(reason, f"value: expected {expected}, found {what}: add {found} to visits.framing, or {remedy}")
-
-
-def _report_invalid_json(error: ValueError, prefix: Framing | None) -> Fault:
+def _report_invalid_json(error: ValueError, prefix: str | None) -> Fault:
     where = str(error).rpartition(" at ")[2]
     after = "" if prefix is None else f" after the {_PREFIXES[prefix][1]} bytes of {prefix}"
     return Fault(Reason.NOT_JSON, f"value: invalid JSON at {where}{after}")
@@ -277,23 +252,16 @@ _NO_KEY: Final = {key: Fault(Reason.NOT_A_VISIT, f"{key}: expected this key in e
 _BAD_ID: Final = {key: Fault(Reason.BAD_ID, f"{key}: expected a string, {_ID_SCHEMA['description']}") for key in _IDS}
 
 
-_MICROSECONDS: Final = {"integers": "microseconds"}
-"""The context in which the model reads integers as instants."""
-
-
-def read_visit(value: object, *, microseconds: bool = False) -> Visit | Fault:
-    """Validate one visit. If it has several faults, return the first one in the order of `Reason`.
-
-    `microseconds`: whether times may be integers, the microseconds since 1970 in UTC.
-    """
+def read_visit(value: object) -> Visit | Fault:
+    """Validate one visit. If it has several faults, return the first one in the order of `Reason`."""
     fault = _check_keys_and_ids(value)
     if fault is not None:
         return fault
     try:
-        return Visit.model_validate(value, context=_MICROSECONDS if microseconds else None)
+        return Visit.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        return min((_make_fault(detail, microseconds=microseconds) for detail in details), key=_find_order)
+        return min(map(_make_fault, details), key=_find_order)
 
 
 def _check_keys_and_ids(value: object) -> Fault | None:
@@ -316,10 +284,9 @@ def _find_order(fault: Fault) -> int:
     return _ORDER[fault.reason]
 
 
-def _make_fault(detail: ErrorDetails, *, microseconds: bool) -> Fault:
+def _make_fault(detail: ErrorDetails) -> Fault:
     if detail["type"] == "left_before_arrived":
         return Fault(Reason.LEFT_BEFORE_ARRIVED, "left_at: expected a time at or after arrived_at")
     if detail["type"] == "bad_consent":
         return Fault(Reason.BAD_CONSENT, "consent: expected true or false")
-    or_integer = "an integer of 16 digits, the microseconds since 1970 in UTC, or " if microseconds else ""
-    return Fault(Reason.BAD_TIME, f"{detail['loc'][0]}: expected {or_integer}a string, {_TIME_SCHEMA['description']}")
+    return Fault(Reason.BAD_TIME, f"{detail['loc'][0]}: expected {_TIME_SCHEMA['description']}")

@@ -137,7 +137,7 @@ def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tu
             (int(columns.record[visit]), int(columns.index[visit]), _UNKNOWN if outside[visit] else _AHEAD)
             for visit in np.flatnonzero(refused).tolist()
         ]
-        refusals = [*refusals, *refuse(columns.values, faults, framing=parameters.framing)]
+        refusals = [*refusals, *refuse(columns.values, faults)]
         refusals.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
         keep = np.flatnonzero(~refused)
         columns, now, left = columns.select(keep), now[keep], left[keep]

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from monitor.contracts.dead_letter_record import Origin, encode_visit, make_dead_letter
-from monitor.contracts.visits import PLAIN, Fault, Framing, Reason, open_record
+from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
@@ -78,7 +78,6 @@ def refuse(
     values: Sequence[Value],
     faults: Iterable[tuple[int, int, Fault]],
     more: Mapping[int, tuple[int, Mapping[Reason, int]]] | None = None,
-    framing: frozenset[Framing] = PLAIN,
 ) -> list[Refusal]:
     """Return the refusals of single visits, in the order of the records.
 
@@ -90,7 +89,6 @@ def refuse(
         values: the values of the records.
         faults: the refused visits as (record, index, fault).
         more: by record, further refused visits: the index of the first, and their number by reason.
-        framing: what may be around the JSON of a value.
     """
     refused: list[Refusal] = []
     more = more or {}
@@ -98,7 +96,7 @@ def refuse(
         of_record = list(group)
         value = values[record]
         raw = value if isinstance(value, bytes) else b""
-        visits = open_record(raw, framing)
+        visits = open_record(raw)
         for _record, index, fault in of_record[:SINGLE]:
             payload = b"" if isinstance(visits, Fault) else encode_visit(visits[index])
             refused.append(Refusal(record, index, fault, payload))

@@ -182,12 +182,12 @@ def _read_known(value: Value) -> list[_Visit] | None:
         return None
 
 
-def _to_visit(item: dict[str, Any], *, microseconds: bool) -> _Visit | None:
+def _to_visit(item: dict[str, Any]) -> _Visit | None:
     """Return a visit if the known keys exist with valid ids and the right types; None otherwise."""
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
     left, consent = item.get("left_at"), item.get("consent", False)
-    if microseconds:  # as text, all times are then read in bulk
-        arrived, left = (format_instant(time) if is_microseconds(time) else time for time in (arrived, left))
+    # As text, all times are then read in bulk.
+    arrived, left = (format_instant(time) if is_microseconds(time) else time for time in (arrived, left))
     if (
         not type(person) is type(location) is type(arrived) is str
         or not is_identifier(person)
@@ -199,12 +199,12 @@ def _to_visit(item: dict[str, Any], *, microseconds: bool) -> _Visit | None:
     return _Visit(person, location, arrived, left, consent)
 
 
-def _read_by_contract(parameters: Parameters, record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
+def _read_by_contract(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
     """Return a record's visits as the contract's parser reads them, and refuse each invalid visit."""
     if isinstance(value, Unreadable):
         gathered.refused.append(refuse_unreadable(record, value))
         return []
-    opened = open_record(value, parameters.framing)
+    opened = open_record(value)
     if isinstance(opened, Fault):
         gathered.refused.append(Refusal(record, None, opened, value or b""))
         return []
@@ -213,11 +213,11 @@ def _read_by_contract(parameters: Parameters, record: int, value: Value, gathere
         _refuse_junk(record, opened, len(opened) - len(likely), gathered)
     visits, indexes = [], []
     for index in likely:
-        visit = _to_visit(opened[index], microseconds=parameters.microseconds)
+        visit = _to_visit(opened[index])
         if visit is not None:
             visits.append(visit)
             indexes.append(index)
-        elif isinstance(fault := read_visit(opened[index], microseconds=parameters.microseconds), Fault):
+        elif isinstance(fault := read_visit(opened[index]), Fault):
             gathered.faults.append((record, index, fault))
     if len(indexes) < len(opened):
         gathered.gaps.append((len(gathered.persons), indexes))
@@ -239,7 +239,7 @@ def _gather(parameters: Parameters, values: Sequence[Value]) -> _Gathered:
     gathered = _Gathered(parameters.registry.rows, bool(parameters.at_least))
     for record, value in enumerate(values):
         visits = _read_known(value)
-        gathered.add(_read_by_contract(parameters, record, value, gathered) if visits is None else visits)
+        gathered.add(_read_by_contract(record, value, gathered) if visits is None else visits)
     return gathered
 
 
@@ -302,7 +302,7 @@ def decode_records(parameters: Parameters, values: Sequence[Value]) -> Columns:
     if doubtful.size:
         columns = _decide_doubtful(parameters, columns, gathered, doubtful)
     if gathered.faults:
-        columns.refused.extend(refuse(values, gathered.faults, gathered.more, parameters.framing))
+        columns.refused.extend(refuse(values, gathered.faults, gathered.more))
         columns.refused.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
     return columns
 
@@ -348,9 +348,9 @@ def _decide_doubtful(
     default_stay = _find_default_stay(parameters)
     keep = np.ones(columns.record.size, np.bool_)
     for record, indexes in groupby(doubtful.tolist(), key=columns.record.tolist().__getitem__):
-        visits = open_record(columns.values[record], parameters.framing)
+        visits = open_record(columns.values[record])
         for index in indexes:
-            visit = read_visit(visits[columns.index[index]], microseconds=parameters.microseconds)
+            visit = read_visit(visits[columns.index[index]])
             if isinstance(visit, Fault):
                 keep[index] = False
                 gathered.faults.append((record, int(columns.index[index]), visit))

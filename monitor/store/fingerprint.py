@@ -13,8 +13,11 @@ from typing import Final
 
 from monitor.contracts.parameters import Parameters, Timed
 
-FORMAT: Final = 1
-"""The version of the stored format. Raise it when keys, members or scores change their meaning."""
+FORMAT: Final = 2
+"""The version of the facts. Raise it when keys, members or scores change their meaning, or other records are accepted.
+
+Version 2 accepts each framing and integers as times. Version 1 refused them if the configuration did not name them.
+"""
 
 _DIGITS: Final = 16
 
@@ -53,9 +56,6 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "topic": topic_id,
     }
     deciding |= key
-    # Only if set, so that a configuration without them keeps the facts that an earlier version stored.
-    deciding |= {"framing": sorted(parameters.framing)} if parameters.framing else {}
-    deciding |= {"microseconds": True} if parameters.microseconds else {}
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 

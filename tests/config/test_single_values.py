@@ -23,9 +23,6 @@ INVALID: Final[tuple[tuple[str, str, tuple[object, ...]], ...]] = (
     ("visits.default_stay", "a duration from 1ms to 100y", ("0s",)),
     ("clock.slot", "a duration from 1s to 100y", ("0s", "999ms", "500ms")),
     ("clock.origin", "RFC 3339", (1388588400,)),
-    ("visits.framing", "a list", (None, 7, {"connect": 1})),
-    ("visits.framing.0", "'byte_order_mark', 'cloudevents', 'confluent' or 'connect'", ("avro", "", ["json"], [7])),
-    ("visits.times", "'microseconds'", ("milliseconds", 7, ["microseconds"])),
     ("privacy.epsilon", EPSILON, (0, -1, "0", "-1/2", "1/0", "one", True, None, [], float("nan"), float("inf"), -0.5)),
     (
         "monitors.1.at.0",
@@ -85,9 +82,8 @@ REMEDIES: Final[tuple[tuple[str, object, str], ...]] = (
 @pytest.mark.parametrize(("key", "expected", "values"), INVALID)
 def test_invalid_values_are_refused(refusal: Any, key: str, expected: str, values: Sequence[object]) -> None:
     """An invalid value is refused with its key and what is expected."""
-    changed = key.removesuffix(".0") if key.startswith("visits.framing") else key
     for value in values:
-        assert expected in refusal({changed: value})[key].expected, value
+        assert expected in refusal({key: value})[key].expected, value
 
 
 @pytest.mark.parametrize(("key", "value", "remedy"), REMEDIES)
@@ -105,13 +101,6 @@ def test_bounds_are_valid(load: Any, key: str, value: int) -> None:
     """The least and the greatest number of a range are valid values."""
     section, name = key.split(".")
     assert getattr(getattr(load({key: value}), section), name) == value
-
-
-def test_framing_is_a_word_or_a_list(load: Any) -> None:
-    """What may be around the JSON of a record is one word, a list of words, or nothing."""
-    assert load().visits.framing == ()
-    assert load({"visits.framing": "connect"}).visits.framing == ("connect",)
-    assert load({"visits.framing": ["connect", "cloudevents"]}).visits.framing == ("connect", "cloudevents")
 
 
 @pytest.mark.parametrize("weight", [0, -1, 1.5, "many", True, None])

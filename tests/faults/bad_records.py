@@ -38,6 +38,11 @@ KINDS: Final[dict[str, tuple[Callable[[bytes], bytes | None], str, str]]] = {
     "an empty value": (lambda _: b"", WHOLE, "not_json"),
     "no object": (lambda marker: b'"' + marker + b'"', WHOLE, "not_a_visit"),
     "visits that are no list": (lambda marker: b'{"visits": {"' + marker + b'": 1}}', WHOLE, "not_a_visit"),
+    "an envelope after a header": (
+        lambda marker: b'\0\0\0\0\7{"schema": 1, "payload": ' + _encode(marker) + b"}",
+        WHOLE,
+        "not_a_visit",
+    ),
     "no location": (lambda marker: _encode(marker, b'"arrived_at": "2026-11-20T12:00:00Z"}'), "0", "not_a_visit"),
     "a control character": (lambda marker: _encode(marker + b"\\u0007"), "0", "bad_id"),
     "a number as an id": (lambda marker: b'{"person_id": 17, "x": "' + marker + b'", ' + ARRIVED, "0", "bad_id"),

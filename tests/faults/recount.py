@@ -152,18 +152,37 @@ def parse_visits(value: bytes | None) -> list[Any]:
     """Return the visits in a record's value, not yet validated.
 
     Raises:
-        RefusedError: the value is not strict JSON in UTF-8, or neither a batch nor a visit.
+        RefusedError: the value is not strict JSON in UTF-8, or neither a batch nor a visit, or has several framings.
     """
+    text = value or b""
+    skipped = 3 if text.startswith(b"\xef\xbb\xbf") else 5 if text.startswith(b"\0") else 0
     try:
-        record = json.loads((value or b"").decode(), parse_constant=_refuse_number)
+        record = json.loads(text[skipped:].decode(), parse_constant=_refuse_number)
     except (ValueError, RecursionError):
         raise RefusedError("not_json") from None
-    if not isinstance(record, dict):
+    if not skipped:
+        record = _unwrap(record)
+    if not isinstance(record, dict) or _is_event(record) or _is_envelope(record):
         raise RefusedError("not_a_visit")
     visits = record.get("visits", [record])
     if not isinstance(visits, list):
         raise RefusedError("not_a_visit")
     return visits
+
+
+def _unwrap(record: Any) -> Any:
+    """Return the content of a CloudEvent, of an envelope of Kafka Connect, or of such an envelope in a CloudEvent."""
+    if _is_event(record) and record["specversion"] == "1.0":
+        record = record.get("data")
+    return record["payload"] if _is_envelope(record) else record
+
+
+def _is_event(record: Any) -> bool:
+    return isinstance(record, dict) and "specversion" in record and not record.keys() & {"person_id", "visits"}
+
+
+def _is_envelope(record: Any) -> bool:
+    return isinstance(record, dict) and record.keys() == {"schema", "payload"}
 
 
 def _refuse_number(text: str) -> float:
@@ -187,8 +206,8 @@ def _read_times(visit: Any) -> tuple[int, int | None]:
     if not all(isinstance(visit[name], str) and is_id(visit[name]) for name in ("person_id", "location_id")):
         raise RefusedError("bad_id")
     try:
-        arrived = parse_instant(visit["arrived_at"])
-        left = None if visit.get("left_at") is None else parse_instant(visit["left_at"])
+        arrived = _read_time(visit["arrived_at"])
+        left = None if visit.get("left_at") is None else _read_time(visit["left_at"])
     except (TypeError, ValueError):
         raise RefusedError("bad_time") from None
     if not isinstance(visit.get("consent", False), bool):
@@ -196,3 +215,10 @@ def _read_times(visit: Any) -> tuple[int, int | None]:
     if left is not None and left < arrived:
         raise RefusedError("left_before_arrived")  # also at an unknown location
     return arrived, left
+
+
+def _read_time(time: Any) -> int:
+    """Return an instant from a text, or from an integer of 16 digits."""
+    if type(time) is int and len(str(time)) == 16 and time > 0:
+        return time
+    return parse_instant(time)

@@ -198,6 +198,11 @@ class Traffic:
                 value = json.dumps({"batch_id": 5, "visits": [bad, good, marker]})
                 letters = frozenset({("0", "too_far_ahead"), ("2", "not_a_visit")})
                 return _Report(letters, key, value.encode())
+            case 2:
+                return _Report(frozenset(), key, json.dumps({"schema": None, "payload": good}).encode())
+            case 3:
+                times = {"arrived_at": visit.arrived, "left_at": visit.left}
+                return _Report(frozenset(), key, b"\0\0\0\0\7" + json.dumps(good | times).encode())
             case _:
                 return _Report(frozenset(), key, json.dumps(good).encode())
 

@@ -11,7 +11,7 @@ import yaml
 
 from monitor.config import load_valid_config
 from monitor.service.wiring import Settings, prepare_settings
-from tests.fuzz.records import FRAMING, WATCHED, Seeds, make_seeds
+from tests.fuzz.records import WATCHED, Seeds, make_seeds
 
 MONITORS: list[dict[str, Any]] = [
     {"name": "days", "kind": "over_time", "locations": list(WATCHED), "epsilon": "3", "threshold": 50, "window": "6h"},
@@ -46,8 +46,6 @@ def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
                 "default_stay": "15m",
                 "accept_ahead": "1h",
                 "person_key_file": "person.key",
-                "framing": [*FRAMING],
-                "times": "microseconds",
             },
             "privacy": {"epsilon": "1000", "period": "1d"},
             "monitors": MONITORS,

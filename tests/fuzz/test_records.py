@@ -82,7 +82,7 @@ def check_contract(parameters: Parameters, values: Sequence[bytes | None], colum
         if refusal.record in refused:
             refused[refusal.record].append((refusal.index, refusal.fault))
     for place in places:
-        decoded = decode(values[place], parameters.framing, microseconds=parameters.microseconds)
+        decoded = decode(values[place])
         read = [
             (
                 index,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.contracts.visits import PLAIN, Fault, Framing, Visit, open_record, read_visit
+from monitor.contracts.visits import Fault, Visit, open_record, read_visit
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +15,14 @@ class Decoded:
     faults: list[tuple[int | None, Fault]]
 
 
-def decode(value: bytes | None, framing: frozenset[Framing] = PLAIN, *, microseconds: bool = False) -> Decoded:
+def decode(value: bytes | None) -> Decoded:
     """Read one record by the contract, visit by visit."""
-    opened = open_record(value, framing)
+    opened = open_record(value)
     if isinstance(opened, Fault):
         return Decoded([], [(None, opened)])
     decoded = Decoded([], [])
     for index, item in enumerate(opened):
-        visit = read_visit(item, microseconds=microseconds)
+        visit = read_visit(item)
         if isinstance(visit, Fault):
             decoded.faults.append((index, visit))
         else:

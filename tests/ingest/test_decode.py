@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from monitor.contracts.instants import DAY, MINUTE, format_instant, parse_instant
 from monitor.contracts.parameters import AtTimes
 from monitor.contracts.schedule import Schedule
-from monitor.contracts.visits import PLAIN, Fault, Framing, Reason, open_record
+from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.ingest.decode import LONGEST_STAY, Columns, decode_records, parse_instants
 from tests.builders import build_parameters
 from tests.ingest.one_by_one import decode
@@ -43,9 +43,9 @@ def decode_all(values: Sequence[bytes | None], **changes: Any) -> Columns:
     return decode_records(replace(PARAMETERS, **changes), values)
 
 
-def check(values: list[bytes | None], framing: frozenset[Framing] = PLAIN, *, microseconds: bool = False) -> None:
+def check(values: list[bytes | None]) -> None:
     """Check that the columns have the visits and refusals of the contract, in its order."""
-    columns = decode_all(values, framing=framing, microseconds=microseconds)
+    columns = decode_all(values)
     assert columns.consent is not None
     rows = zip(
         columns.record.tolist(),
@@ -59,7 +59,7 @@ def check(values: list[bytes | None], framing: frozenset[Framing] = PLAIN, *, mi
     )
     expected, refused = [], []
     for place, value in enumerate(values):
-        decoded = decode(value, framing, microseconds=microseconds)
+        decoded = decode(value)
         for index, visit in decoded.visits:
             row = PARAMETERS.registry.rows.get(visit.location_id, -1)
             left = visit.arrived_at + STAY if visit.left_at is None else visit.left_at
@@ -76,7 +76,7 @@ def reasons(*values: bytes | None) -> list[tuple[int, int | None, Reason]]:
 
 NOT_JSON = [
     b"",
-    b"\xef\xbb\xbf{}",
+    b"\xef\xbb\xbf",
     b"{}x",
     b'{"visits": [NaN]}',
     b'{"visits": [], "x": Infinity}',
@@ -140,23 +140,23 @@ def test_bad_visit_between_good_ones() -> None:
 
 
 def test_bad_framing_loses_nothing_else() -> None:
-    """A broken or unexpected framing is one dead letter, and the visits of the other records are accepted."""
-    visit, framing = json.dumps(GOOD).encode(), frozenset[Framing](("confluent", "connect"))
+    """A broken or nested framing is one dead letter, and the visits of the other records are accepted."""
+    visit = json.dumps(GOOD).encode()
     naive = visit.replace(b"08:15:00Z", b"08:15:00")
     bad = {
         b"\0\0\0": Reason.NOT_JSON,
         b"\0\0\0\0\7\2\x06p-1": Reason.NOT_JSON,
-        b"\xef\xbb\xbf" + visit: Reason.NOT_JSON,
-        b'{"specversion": "1.0", "data": ' + visit + b"}": Reason.NOT_A_VISIT,
+        b"\xef\xbb\xbf\0\0\0\0\7" + visit: Reason.NOT_JSON,
+        b'\xef\xbb\xbf{"specversion": "1.0", "data": ' + visit + b"}": Reason.NOT_A_VISIT,
         b'{"schema": {}, "payload": null}': Reason.NOT_A_VISIT,
         b'{"schema": {}}': Reason.NOT_A_VISIT,
         b'{"schema": {}, "payload": {"schema": {}, "payload": ' + visit + b"}}": Reason.NOT_A_VISIT,
         b'{"schema": {}, "payload": ' + naive + b"}": Reason.BAD_TIME,
     }
-    good = [visit, b"\0\0\0\0\7" + visit, b'{"schema": {}, "payload": ' + visit + b"}"]
+    good = [visit, b"\0\0\0\0\7" + visit, b'{"schema": {}, "payload": ' + visit + b"}", b"\xef\xbb\xbf" + visit]
     values = [*good, *bad, None, *good]
-    check(values, framing)
-    columns = decode_all(values, framing=framing)
+    check(values)
+    columns = decode_all(values)
     assert [refusal.reason for refusal in columns.refused] == [*bad.values(), Reason.NOT_JSON]
     assert columns.persons == ["p-17"] * 2 * len(good)
 
@@ -378,12 +378,11 @@ _LISTS = st.lists(st.one_of(_VALUES, st.none(), st.binary(max_size=8)), max_size
 @pytest.mark.parametrize("examples", [1_000, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_bulk_equals_contract(examples: int) -> None:
     """Decoding in bulk equals decoding by the contract, for generated records, in each framing and form of times."""
-    framings = st.frozensets(st.sampled_from(get_args(Framing)))
 
     @settings(max_examples=examples, derandomize=True, deadline=None)
-    @given(_LISTS, framings, st.booleans())
-    def fuzz(values: list[bytes | None], framing: frozenset[Framing], microseconds: bool) -> None:  # drawn
-        check(values, framing, microseconds=microseconds)
+    @given(_LISTS)
+    def fuzz(values: list[bytes | None]) -> None:
+        check(values)
 
     fuzz()
 

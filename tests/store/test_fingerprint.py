@@ -63,8 +63,6 @@ DECIDING: dict[str, Change] = {
     "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
     "no dwell times": lambda parameters: replace(parameters, dwell=()),
     "longest_visit": lambda parameters: _with_dwell(parameters, 3_601),  # lengths are stored up to it
-    "framing": lambda parameters: replace(parameters, framing=frozenset({"connect"})),
-    "microseconds": lambda parameters: replace(parameters, microseconds=True),
     "no times": lambda parameters: replace(parameters, at_times=(), dwell=()),
 }
 IDLE: dict[str, Change] = {

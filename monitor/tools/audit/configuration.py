@@ -125,8 +125,7 @@ class DwellTerms(TimedTerms):
 class AuditTerms:
     """The terms of all monitors. Durations are in microseconds, `accept_ahead` and `max_lead` (F) in slots.
 
-    `framing`: what may be around the JSON of a visit. `microseconds`: its times may be integers. `public_key`: the key
-    that signs the answers; empty if they are not verified.
+    `public_key`: the key that signs the answers; empty if they are not verified.
     """
 
     service: str
@@ -142,8 +141,6 @@ class AuditTerms:
     at_times: tuple[AtTimesTerms, ...]
     hot_spots: tuple[HotSpotsTerms, ...]
     dwell: tuple[DwellTerms, ...] = ()
-    framing: frozenset[str] = frozenset()
-    microseconds: bool = False
     public_key: str = ""
 
     @property
@@ -250,7 +247,6 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     grid = Grid(parse_instant(clock["origin"]), parse_duration(clock["slot"]))
     accept_ahead, default_stay = parse_duration(visits["accept_ahead"]), parse_duration(visits["default_stay"])
     max_lead = accept_ahead // grid.slot - -default_stay // grid.slot
-    framing = visits.get("framing") or ()
     monitors: dict[str, list[Any]] = {}
     for monitor in config["monitors"]:
         monitors.setdefault(monitor["kind"], []).append(monitor)
@@ -270,8 +266,6 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
             HotSpotsTerms(**_parse_timed(monitor), top=int(monitor["top"])) for monitor in monitors.get("hot_spots", ())
         ),
         dwell=tuple(map(_parse_dwell, monitors.get("dwell", ()))),
-        framing=frozenset([framing] if isinstance(framing, str) else framing),
-        microseconds=visits.get("times") == "microseconds",
         public_key=(config.get("signing") or {}).get("public_key") or "",
     )
 

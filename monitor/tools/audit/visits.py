@@ -9,7 +9,7 @@ import csv
 import gzip
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, repeat
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, NoReturn
@@ -22,7 +22,8 @@ from monitor.tools.audit.parsing import AuditError, is_id, parse_instant
 _FIELD_BYTES: Final = 2**30
 _DEEPEST: Final = 200
 _MICROSECOND_DIGITS: Final = 16
-_HEADS: Final = (("confluent", b"\x00", 5), ("byte_order_mark", b"\xef\xbb\xbf", 3))
+_HEADS: Final = ((b"\x00", 5), (b"\xef\xbb\xbf", 3))
+"""The first byte or bytes before the JSON, and how many bytes to skip: Confluent's header, and a byte order mark."""
 _EMPTY: Final = re.compile(rb"\[\s*\]|\{\s*\}")
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
@@ -141,7 +142,7 @@ def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
         return
-    visits = parse_visits(value, terms.framing)
+    visits = parse_visits(value)
     if visits is None:
         yield stamped
         return
@@ -165,30 +166,28 @@ class _Visit(Struct):
 def _parse_visit(value: Any, stamped: int, terms: AuditTerms) -> Line:
     """Parse a visit from its JSON. Raise ValueError or ValidationError if it is invalid."""
     visit = convert(value, _Visit)
-    arrived = _read_time(visit.arrived_at, terms)
-    left = arrived + terms.default_stay if visit.left_at is None else _read_time(visit.left_at, terms)
+    arrived = _read_time(visit.arrived_at)
+    left = arrived + terms.default_stay if visit.left_at is None else _read_time(visit.left_at)
     return _require_valid(Line(visit.person_id, visit.location_id, arrived, left, stamped, visit.consent))
 
 
-def _read_time(time: str | int, terms: AuditTerms) -> int:
+def _read_time(time: str | int) -> int:
     """Return the instant. Raise ValueError for an integer that is not a number of microseconds of 16 digits."""
     if isinstance(time, str):
         return parse_instant(time)
-    if not (terms.microseconds and time > 0 and len(str(time)) == _MICROSECOND_DIGITS):
-        raise ValueError("expected a time as text, or microseconds if the configuration names them")
+    if not (time > 0 and len(str(time)) == _MICROSECOND_DIGITS):
+        raise ValueError("expected a time as text, or microseconds")
     return time
 
 
-def parse_visits(value: bytes | None, framing: Collection[str] = ()) -> list[Any] | None:
+def parse_visits(value: bytes | None) -> list[Any] | None:
     """Return the visits of a record, not yet checked; None if it is not strict JSON, or neither a visit nor a batch.
 
-    `framing`: what may be around the JSON. A framing is read alone, except for Connect's envelope in a CloudEvent.
+    A framing is read alone, except for Connect's envelope in a CloudEvent.
     """
-    text, envelopes = value or b"", framing
-    for name, first, length in _HEADS:
-        if name in framing and text.startswith(first):
-            text, envelopes = text[length:], ()
-            break
+    text = value or b""
+    head = next((length for first, length in _HEADS if text.startswith(first)), 0)
+    text = text[head:]
     hook = _require_encodable if b"\\u" in text else None  # UTF-8 has no lone surrogate, so only an escape can be one
     try:
         record = json.loads(text.decode(), parse_constant=_refuse_constant, object_pairs_hook=hook)
@@ -196,18 +195,18 @@ def parse_visits(value: bytes | None, framing: Collection[str] = ()) -> list[Any
         return None
     if _is_too_deep(text):
         return None
-    record = _unwrap(record, envelopes)
+    record = record if head else _unwrap(record)
     if not isinstance(record, dict):
         return None
     visits = record.get("visits", [record])
     return visits if isinstance(visits, list) else None
 
 
-def _unwrap(record: Any, envelopes: Collection[str]) -> Any:
-    """Return the content of a CloudEvent, and of an envelope of Kafka Connect, if the configuration names them."""
-    if "cloudevents" in envelopes and _is_event(record):
+def _unwrap(record: Any) -> Any:
+    """Return the content of a CloudEvent, and of an envelope of Kafka Connect."""
+    if _is_event(record):
         record = record.get("data")
-    if "connect" in envelopes and isinstance(record, dict) and set(record) == {"schema", "payload"}:
+    if isinstance(record, dict) and set(record) == {"schema", "payload"}:
         record = record["payload"]
     return record
 

@@ -20,7 +20,7 @@ import numpy as np
 from monitor.contracts.dead_letter_record import encode_visit
 from monitor.contracts.instants import MILLISECOND, format_instant
 from monitor.contracts.parameters import Parameters
-from monitor.contracts.visits import Fault, Framing, Reason, open_record
+from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import TopicError, UsageError
 from monitor.ingest.accept import APPLIED, EXPIRED, NOT_WATCHED, TOO_LATE, accept
 from monitor.ingest.decode import decode_records
@@ -41,12 +41,12 @@ _WHY_NOT: Final = {
 }
 
 
-def export_letters(letters: Iterable[Letter], path: Path, framing: frozenset[Framing]) -> int:
+def export_letters(letters: Iterable[Letter], path: Path) -> int:
     """Write one line of JSON per dead letter, and return their number. Records of other programs are left out.
 
-    Each line is a batch of visits that `plan_resending` reads: `visits` has the refused visits. If they cannot be read
-    in one of the framings, `visits` is empty, and `value` has the text of the refused record. `dead_letter` describes
-    the dead letter. The file names people, so only its owner may read it.
+    Each line is a batch of visits that `plan_resending` reads: `visits` has the refused visits. If they cannot be read,
+    `visits` is empty, and `value` has the text of the refused record. `dead_letter` describes the dead letter. The file
+    names people, so only its owner may read it.
 
     Raises:
         UsageError: the file exists, or cannot be created.
@@ -62,7 +62,7 @@ def export_letters(letters: Iterable[Letter], path: Path, framing: frozenset[Fra
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             for letter in letters:
                 if letter.headers is not None:
-                    file.write(json.dumps(_to_line(letter, framing), ensure_ascii=False) + "\n")
+                    file.write(json.dumps(_to_line(letter), ensure_ascii=False) + "\n")
                     written += 1
     except BaseException:
         path.unlink()  # an incomplete export is useless, and it names people
@@ -70,8 +70,8 @@ def export_letters(letters: Iterable[Letter], path: Path, framing: frozenset[Fra
     return written
 
 
-def _to_line(letter: Letter, framing: frozenset[Framing]) -> dict[str, Any]:
-    visits = open_record(letter.value, framing)
+def _to_line(letter: Letter) -> dict[str, Any]:
+    visits = open_record(letter.value)
     line: dict[str, Any] = {"dead_letter": describe(letter)}
     if isinstance(visits, Fault):
         return line | {"value": letter.value.decode("utf-8", "backslashreplace"), "visits": []}
