@@ -95,13 +95,15 @@ class Conversion:
                 self.tally.refuse(where, str(error))
 
     def _check(self, stay: Stay) -> Stay:
-        person_id, location_id, arrived_at, left_at = stay
+        person_id, location_id, arrived_at, left_at, latest_arrival = stay
         found = self.places.find(check_id("location", location_id))
         if found is None and not self._accepts_any:
             raise BadRowError("the location is not in the file of locations")
         check_instant("time", arrived_at)
         if left_at is None and self._shape.stay is not None:
-            left_at = arrived_at + self._shape.stay
+            left_at = (arrived_at if latest_arrival is None else latest_arrival) + self._shape.stay
+        if left_at is None and latest_arrival not in (None, arrived_at):
+            raise BadRowError("the clocks change at this local time, and the visit has no end: give --stay, or offsets")
         if left_at is not None:
             check_instant("end", left_at)
             if left_at < arrived_at:

@@ -13,8 +13,9 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from monitor.tools.convert.exports import Export, read_form
+from monitor.tools.convert.local_times import make_stay, read_moment
 from monitor.tools.convert.places import Place, make_place
-from monitor.tools.convert.rows import BadRowError, Stay, is_day, read_end, read_start
+from monitor.tools.convert.rows import BadRowError, Stay
 
 _EXPOSURE: Final = ("http://terminology.hl7.org/CodeSystem/v3-ActClass", "EXPOS")
 _WITHDRAWN: Final = ("cancelled", "entered-in-error")
@@ -92,11 +93,9 @@ def _read_exposure(exposure: _Observation, zone: ZoneInfo | None) -> Stay:
         raise BadRowError(f"focus has {len(exposure.focus)} references: expected one, to a Location")
     person_id = _read_reference("subject", exposure.subject, "Patient")
     location_id = _read_reference("focus", exposure.focus[0], "Location")
-    period = exposure.effectivePeriod
-    if period is None:
-        at = exposure.effectiveDateTime or exposure.effectiveInstant
-        period = _Period(at, at if is_day(at) else None)
-    return Stay(person_id, location_id, read_start(period.start, zone), read_end(period.end, zone))
+    period = exposure.effectivePeriod or _Period(exposure.effectiveDateTime or exposure.effectiveInstant)
+    start, end = read_moment("start", period.start, zone), read_moment("end", period.end, zone)
+    return make_stay(person_id, location_id, start, end)
 
 
 def _read_reference(what: str, reference: _Reference | None, kind: str) -> str:

@@ -13,8 +13,9 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from monitor.tools.convert.exports import Export, read_form
+from monitor.tools.convert.local_times import make_stay, read_moment
 from monitor.tools.convert.places import Place, make_place
-from monitor.tools.convert.rows import BadRowError, Stay, check_id, read_end, read_start
+from monitor.tools.convert.rows import BadRowError, Stay, check_id
 
 _DISCARDED: Final = "NOT_A_CASE_DISCARDED"
 _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:T(?:00:00:00(?:\.000)?|23:59:59(?:\.999)?)Z)?", re.ASCII)
@@ -64,12 +65,11 @@ def _read_stay(row: _Row, zone: ZoneInfo | None) -> Stay:
         raise BadRowError("the case is deleted" if case.deleted else "the case is discarded")
     if not stay.locationId:
         raise BadRowError("the stay has no locationId: the name of a centre is not a place of the registry")
-    return Stay(
-        check_id("person", case.id),
-        stay.locationId,
-        read_start(_read_day("start", stay.startDate), zone),
-        read_end(_read_day("end", stay.endDate), zone),
+    start, end = (
+        read_moment(what, _read_day(what, text), zone)
+        for what, text in (("start", stay.startDate), ("end", stay.endDate))
     )
+    return make_stay(check_id("person", case.id), stay.locationId, start, end)
 
 
 def _read_day(what: str, text: str | None) -> str | None:

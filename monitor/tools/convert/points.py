@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 from monitor.contracts.instants import SECOND, to_instant
 from monitor.errors import TimeError
 from monitor.tools.bounded_lines import BoundedLines
-from monitor.tools.convert.rows import BadRowError, Rows, Stay, locate, read_table, read_time
+from monitor.tools.convert.local_times import Moment, locate_time, make_stay, read_moment
+from monitor.tools.convert.rows import BadRowError, Rows, Stay, read_table
 
 RFC3339: Final = "rfc3339"
 EPOCH: Final = "epoch"
@@ -47,23 +48,27 @@ def read_points(lines: BoundedLines, path: Path, columns: Columns) -> Rows[Stay]
     parse = _choose_parser(columns)
 
     def read(person_id: str, location_id: str, text: str) -> Stay:
-        return Stay(person_id, location_id, parse(text))
+        return make_stay(person_id, location_id, parse(text))
 
     names = (columns.person, columns.location, columns.time)
     return read_table(lines, path, read, names, delimiter=columns.delimiter, advice=_ADVICE)
 
 
-def _choose_parser(columns: Columns) -> Callable[[str], int]:
+def _choose_parser(columns: Columns) -> Callable[[str], Moment | None]:
     zone, pattern = columns.zone, columns.time_format
     if pattern == RFC3339:
-        return lambda text: read_time("time", text, zone)
+        return lambda text: read_moment("time", text, zone)
 
-    def parse(text: str) -> int:
+    def parse(text: str) -> Moment:
         try:
             if pattern == EPOCH:
-                return int(Decimal(text) * SECOND)
+                instant = int(Decimal(text) * SECOND)
+                return Moment(instant, instant)
             moment = datetime.strptime(text, pattern)  # noqa: DTZ007  # a naive time is refused, or gets the zone
-            return to_instant(moment) if moment.tzinfo or zone is None else locate(moment, zone)
+            if moment.tzinfo is None and zone is not None:
+                return locate_time(moment, zone)
+            instant = to_instant(moment)
+            return Moment(instant, instant)
         except TimeError as error:
             raise BadRowError(f"the time cannot be read: {error}: add %z to the pattern, or --timezone") from None
         except (ValueError, ArithmeticError):

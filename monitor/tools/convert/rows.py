@@ -7,20 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
-from zoneinfo import ZoneInfo
 
-from monitor.contracts.instants import parse_instant, parse_local, to_instant
-from monitor.errors import MonitorError, TimeError, UsageError
+from monitor.contracts.instants import to_instant
+from monitor.errors import MonitorError, UsageError
 from monitor.tools.bounded_lines import BoundedLines
 
 SHOWN_PROBLEMS: Final = 20
 
 _LONGEST_ID: Final = 256  # bytes of UTF-8 (docs/interface.md, section 4)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _EARLIEST: Final = to_instant(datetime(1, 1, 1, tzinfo=UTC))
 _LATEST: Final = to_instant(datetime(9999, 1, 1, tzinfo=UTC))  # so that a stay and a delay still fit
 
@@ -34,12 +32,16 @@ class NothingValidError(MonitorError):
 
 
 class Stay(NamedTuple):
-    """A visit, with instants. If `left_at` is None, its end is not known."""
+    """A visit, with instants. If `left_at` is None, its end is not known.
+
+    `latest_arrival`: the latest instant at which it may have begun, if a local time that occurs twice is its start.
+    """
 
     person_id: str
     location_id: str
     arrived_at: int
     left_at: int | None = None
+    latest_arrival: int | None = None
 
 
 _T = TypeVar("_T")
@@ -166,54 +168,6 @@ def check_text(what: str, text: str | None) -> str:
         return (text or "").encode().decode()
     except UnicodeEncodeError:
         raise BadRowError(f"the {what} is not UTF-8") from None
-
-
-def read_time(what: str, text: str, zone: ZoneInfo | None) -> int:
-    """Return the instant of a time in RFC 3339, whose offset may be missing if there is a zone."""
-    try:
-        moment = parse_local(text)
-        if moment is None:
-            return parse_instant(text)
-    except TimeError as error:
-        raise BadRowError(f"the {what} cannot be read: {error}") from None
-    if zone is None:
-        raise BadRowError(f"the {what} cannot be read: the time has no offset: name the zone with --timezone")
-    return locate(moment, zone, latest=what == "end")
-
-
-def read_start(text: str | None, zone: ZoneInfo | None) -> int:
-    """Return the instant at which a visit begins: of a date, the beginning of the day in the zone."""
-    if not text:
-        raise BadRowError("the visit has no start")
-    return _read_midnight("start", text, zone, days=0) if is_day(text) else read_time("start", text, zone)
-
-
-def read_end(text: str | None, zone: ZoneInfo | None) -> int | None:
-    """Return the instant at which a visit ends, None if it is not known: of a date, the end of the day in the zone."""
-    if not text:
-        return None
-    return _read_midnight("end", text, zone, days=1) if is_day(text) else read_time("end", text, zone)
-
-
-def is_day(text: str | None) -> bool:
-    """Return whether a text has the form of a date without a time."""
-    return text is not None and _DAY.fullmatch(text) is not None
-
-
-def _read_midnight(what: str, text: str, zone: ZoneInfo | None, days: int) -> int:
-    if zone is None:
-        raise BadRowError(f"the {what} is a date without a time: name the time zone of its days with --timezone")
-    try:
-        day = date.fromisoformat(text) + timedelta(days=days)
-    except (ValueError, OverflowError):
-        raise BadRowError(f"the {what} cannot be read: no such date") from None
-    return locate(datetime.combine(day, time()), zone, latest=what == "end")
-
-
-def locate(moment: datetime, zone: ZoneInfo, *, latest: bool = False) -> int:
-    """Return the instant of a local time: if the clocks are set back over it, the first, or the latest, of the two."""
-    instants = [to_instant(moment.replace(tzinfo=zone, fold=fold)) for fold in (0, 1)]
-    return max(instants) if latest else min(instants)
 
 
 def check_instant(what: str, instant: int) -> None:

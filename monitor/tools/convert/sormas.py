@@ -11,10 +11,11 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from monitor.contracts.instants import MILLISECOND
+from monitor.contracts.instants import DAY, MILLISECOND
 from monitor.tools.convert.exports import Export, read_form
+from monitor.tools.convert.local_times import Moment, make_stay, read_moment, require_zone, widen_midnight
 from monitor.tools.convert.places import Place, make_place
-from monitor.tools.convert.rows import BadRowError, Stay, check_id, read_end, read_start
+from monitor.tools.convert.rows import BadRowError, Stay, check_id
 
 _NO_PLACES: Final = ("SORMAS-CONSTID-OTHERS-FACILITY", "SORMAS-CONSTID-ISNONE-FACILITY")
 
@@ -71,13 +72,21 @@ def _read_exposure(row: _Row, zone: ZoneInfo | None) -> Stay:
     facility = exposure.location.facility if exposure.location else None
     if facility is None or facility.uuid in _NO_PLACES:
         raise BadRowError("the location has no facility: an address is not a place of the registry")
-    start, end = exposure.startDate, exposure.endDate
-    return Stay(
-        check_id("person", case.person and case.person.uuid),
-        check_id("location", facility.uuid),
-        start * MILLISECOND if isinstance(start, int) else read_start(start, zone),
-        end * MILLISECOND if isinstance(end, int) else read_end(end, zone),
-    )
+    person_id, location_id = check_id("person", case.person and case.person.uuid), check_id("location", facility.uuid)
+    zone = require_zone("start", "is local midnight if only a date is known", zone)
+    start, end = _read_moment("start", exposure.startDate, zone), _read_moment("end", exposure.endDate, zone)
+    if start and end and not start.is_day and (end.latest - start.latest) % DAY == 0:
+        raise BadRowError(f"both times are the same, and not midnight in {zone.key}: is it the server's time zone?")
+    return make_stay(person_id, location_id, start, end)
+
+
+def _read_moment(what: str, value: int | str | None, zone: ZoneInfo) -> Moment | None:
+    """Return a day if the value is local midnight: SORMAS writes days so, and also times since it knows them."""
+    if isinstance(value, int):
+        moment: Moment | None = Moment(value * MILLISECOND, value * MILLISECOND)
+    else:
+        moment = read_moment(what, value, zone)
+    return moment and widen_midnight(moment, zone)
 
 
 def _read_facility(record: dict[str, Any], _zone: ZoneInfo | None) -> Place:

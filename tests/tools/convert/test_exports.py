@@ -110,6 +110,15 @@ def test_bundle_and_lines_are_read(name: str, tmp_path: Path) -> None:
 
 TIMES: dict[str, tuple[Record, tuple[str, str]]] = {
     "period": ({}, ("2026-01-11T17:00:00Z", "2026-01-11T20:30:00Z")),
+    "day without end": ({"effectivePeriod": {"start": "2026-03-29"}}, ("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z")),
+    "day and time": (
+        {"effectivePeriod": {"start": "2026-10-25", "end": "2026-10-25T02:30"}},
+        ("2026-10-24T22:00:00Z", "2026-10-25T01:30:00Z"),
+    ),
+    "date": (
+        {"effectivePeriod": None, "effectiveDateTime": "2026-10-25"},
+        ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
+    ),
     "no end": ({"effectivePeriod": {"start": START}}, ("2026-01-11T17:00:00Z", "")),
     "no offset": ({"effectivePeriod": {"start": "2026-01-11T18:00"}}, ("2026-01-11T17:00:00Z", "")),
     "days": (
@@ -151,7 +160,7 @@ BAD_FHIR: dict[str, Record] = {
     "subject is only text or an identifier": {"subject": None},
     "the visit has no start": {"effectivePeriod": {"end": END}},
     "the end is before the start": {"effectivePeriod": {"start": END, "end": START}},
-    "the start cannot be read: the time has no offset: name the zone with --timezone": {
+    "the start cannot be read: the time has no offset: name the time zone with --timezone": {
         "effectivePeriod": {"start": "2026-01-11T18:00:00"}
     },
     "the start is a date without a time": {"effectivePeriod": None, "effectiveDateTime": "2026-01-11"},
@@ -193,7 +202,9 @@ BAD_SORMAS: dict[str, Record] = {
     "the location has no facility: an address": {"location": {"facility": {"uuid": "SORMAS-CONSTID-OTHERS-FACILITY"}}},
     "the visit has no start": {"startDate": None},
     "the end is before the start": {"endDate": MILLISECONDS - 1},
-    "the start cannot be read: the time has no offset": {"startDate": "2026-01-11T18:00:00"},
+    "the start cannot be read: no such date": {"startDate": "2026-02-30T18:00:00"},
+    "the date is not in the years": {"startDate": 10**18},
+    "both times are the same, and not midnight in Europe/Berlin": {"endDate": MILLISECONDS},
 }
 
 
@@ -211,7 +222,7 @@ def test_sormas_exposures_are_visits(tmp_path: Path) -> None:
         sormas_case(epiData=None),
         sormas_case(epiData="olga"),
     ]
-    rows, printed = convert(tmp_path, "sormas", cases)
+    rows, printed = convert(tmp_path, "sormas", cases, "--timezone", "Europe/Berlin")
     assert rows == [VISIT, [*VISIT[:3], "", ""], [*VISIT[:3], "", ""]]
     for number, reason in enumerate(BAD_SORMAS, start=1):
         assert f"case 2, exposure {number}: {reason}" in printed
@@ -219,15 +230,68 @@ def test_sormas_exposures_are_visits(tmp_path: Path) -> None:
     assert "case 4, exposure 1: the case is deleted" in printed
     assert "case 5, exposure 1: the person id is missing" in printed
     assert "case 8: Expected `object | null`, got `str` - at `$.epiData`" in printed
-    assert "3 visits from 14 rows, 9 bad rows left out, 2 with nothing to convert" in printed
+    assert "3 visits from 16 rows, 11 bad rows left out, 2 with nothing to convert" in printed
 
 
 BAD_GODATA: dict[str, Record] = {
     "the stay has no locationId": {"locationId": None},
     "the visit has no start": {"startDate": None},
     "the start is not a day": {"startDate": "2026-01-11T18:00:00.000Z"},
-    "the end is before the start": {"endDate": "2026-01-09"},
+    "the end is before the start": {"endDate": "2026-01-10"},
 }
+
+
+DAYS: dict[str, tuple[str, dict[str, int | str | None], tuple[str, str]]] = {
+    "one day": (
+        "Europe/Berlin",
+        {"startDate": 1_621_116_000_000, "endDate": 1_621_116_000_000},
+        ("2021-05-15T22:00:00Z", "2021-05-16T22:00:00Z"),
+    ),
+    "no end": (
+        "Africa/Kigali",
+        {"startDate": "2026-01-10T22:00:00.000+00:00"},
+        ("2026-01-10T22:00:00Z", "2026-01-11T22:00:00Z"),
+    ),
+    "23 hours": (
+        "America/Santiago",
+        {"startDate": 1_757_217_600_000},
+        ("2025-09-07T04:00:00Z", "2025-09-08T03:00:00Z"),
+    ),
+    "25 hours": (
+        "Europe/Berlin",
+        {"startDate": 1_792_792_800_000, "endDate": 1_792_879_200_000},
+        ("2026-10-23T22:00:00Z", "2026-10-25T23:00:00Z"),
+    ),
+    "times": (
+        "Europe/Berlin",
+        {"startDate": 1_621_166_400_000, "endDate": 1_621_170_000_000},
+        ("2021-05-16T12:00:00Z", "2021-05-16T13:00:00Z"),
+    ),
+    "until midnight": (
+        "Europe/Berlin",
+        {"startDate": 1_621_166_400_000, "endDate": 1_621_202_400_000},
+        ("2021-05-16T12:00:00Z", "2021-05-17T22:00:00Z"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("zone", "dates", "times"), DAYS.values(), ids=DAYS)
+def test_midnight_of_sormas_is_day(
+    zone: str, dates: dict[str, int | str | None], times: tuple[str, str], tmp_path: Path
+) -> None:
+    """A date of SORMAS, which is local midnight, is the whole day; other instants are times."""
+    exposure = sormas_exposure(**{"endDate": None, **dates})
+    assert convert(tmp_path, "sormas", [sormas_case(exposure)], "--timezone", zone)[0] == [
+        ["olga", "stadium", *times, ""]
+    ]
+
+
+def test_sormas_needs_the_zone(tmp_path: Path) -> None:
+    """Without --timezone no exposure of SORMAS is converted, and the reason names the option."""
+    path = write_document(tmp_path / "export.json", [sormas_case(sormas_exposure())])
+    result = run("--from", "sormas", "--visits", path, "--out", tmp_path / "v.csv")
+    assert result.exit_code == 1
+    assert "name the time zone with --timezone" in result.output
 
 
 def test_godata_stays_are_visits(tmp_path: Path) -> None:
@@ -244,7 +308,7 @@ def test_godata_stays_are_visits(tmp_path: Path) -> None:
     ]
     rows, printed = convert(tmp_path, "godata", cases, "--timezone", "Africa/Kigali")
     whole = ["olga", "stadium", "2026-01-10T22:00:00Z", "2026-01-12T22:00:00Z", ""]
-    assert rows == [whole, whole, [*whole[:3], "", ""]]
+    assert rows == [whole, whole, [*whole[:3], "2026-01-11T22:00:00Z", ""]]
     for number, reason in enumerate(BAD_GODATA, start=1):
         assert f"case 2, stay {number}: {reason}" in printed
     assert "case 3, stay 1: the case is discarded" in printed
