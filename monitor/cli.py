@@ -24,13 +24,12 @@ from monitor.commands.replay import replay
 from monitor.commands.run import run
 from monitor.commands.schema import schema
 from monitor.commands.servers import servers
-from monitor.commands.size import size
 from monitor.commands.status import status
 from monitor.commands.topics import topics
 from monitor.commands.watch import watch
 
 COMMANDS: Final[tuple[click.Command, ...]] = (
-    audit, check, convert, dead_letters, demo, keygen, page, plan, register, replay, run, schema, servers, size, status,
+    audit, check, convert, dead_letters, demo, keygen, page, plan, register, replay, run, schema, servers, status,
     topics, watch,
 )  # fmt: skip
 

@@ -43,7 +43,6 @@ LAYERS: Final = (
     "tools.check",
     "tools.plan",
     "tools.register",
-    "tools.size",
     "tools.dead_letters",
     "tools.replay",
     "tools.page",

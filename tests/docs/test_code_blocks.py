@@ -43,7 +43,7 @@ NOT_CODE: Final = ("text", "mermaid", "java", "go")
 VISITS: Final = Draft202012Validator(build_visits_schema())
 ALERTS: Final = Draft202012Validator(build_alerts_schema())
 
-OFFLINE: Final = ("check", "convert", "plan", "register", "schema", "size")
+OFFLINE: Final = ("check", "convert", "plan", "register", "schema")
 """Commands that need no server: they run."""
 
 BASH: Final = shutil.which("bash") or "/bin/bash"

@@ -1,1 +1,0 @@
-"""`location-monitor size`: the number of processes, partitions, shards and servers that a load needs."""
