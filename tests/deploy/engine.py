@@ -1,7 +1,7 @@
 """Images that buildah builds and containers that runc starts, in a folder of their own. Both need root.
 
 The base image is a stand-in for the one that deploy/Containerfile names, because no registry can be reached: it has the
-Python that runs the tests, and the shell and the libraries of this machine's Debian packages, under the same name.
+Python that runs the tests, and the shell and the libraries of this machine's Debian packages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 import pip
 
 VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-BASE: Final = f"docker.io/library/python:{VERSION}-slim"
+BASE: Final = "localhost/python-slim"
 IMAGE: Final = "localhost/location-monitor"
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 LIBRARIES: Final = ("libc6", "libgcc-s1", "libstdc++6")
@@ -114,7 +114,7 @@ class Engine:
         self.buildah("commit", "--rm", *stored, container, BASE)
         arguments = ("--isolation", "chroot", "--network", "host", "--pull-never", "--format", "docker")
         files = ("--ignorefile", root / "deploy/Containerfile.dockerignore", "--file", root / "deploy/Containerfile")
-        self.buildah("bud", *stored, *arguments, "--build-arg", f"PYTHON={VERSION}", *files, "--tag", IMAGE, root)
+        self.buildah("bud", *stored, *arguments, "--build-arg", f"BASE={BASE}", *files, "--tag", IMAGE, root)
 
     def inspect(self) -> dict[str, Any]:
         """Return the configuration of the image."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import re
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import redis
@@ -21,6 +22,9 @@ from monitor.config import load_config
 from monitor.tools.servers import EmbeddedValkey
 from tests.missing import run_promtool
 from tests.shared_kafka import SharedKafka
+
+SCRAPED: Final = {"monitor", "auditor", "page", "watch"}
+"""The services that Prometheus scrapes."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +96,7 @@ def test_monitoring_names_compose_services(root: Path, compose: dict[str, Any]) 
     services = _list_services(compose)
     scraping = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text(encoding="utf-8"))
     targets = [target for job in scraping["scrape_configs"] for target in job["static_configs"][0]["targets"]]
-    assert {target.partition(":")[0] for target in targets} == {"monitor", "auditor", "page", "watch"}
+    assert {target.partition(":")[0] for target in targets} == SCRAPED
     mounted = {mount.split(":")[1] for mount in services["prometheus"]["volumes"]}
     assert {f"/etc/prometheus/{file}" for file in scraping["rule_files"]} <= mounted
     places = dict(mount.split(":")[:2] for mount in services["grafana"]["volumes"])
@@ -102,6 +106,31 @@ def test_monitoring_names_compose_services(root: Path, compose: dict[str, Any]) 
     assert places["./grafana/dashboards"] == provider["providers"][0]["options"]["path"]
     home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert (root / "deploy/grafana/dashboards" / Path(home).name).is_file()
+
+
+def test_only_the_service_reaches_the_store(compose: dict[str, Any]) -> None:
+    """Valkey shares a network with the service, and with nothing else. Each service names its networks."""
+    networks = {name: set(service["networks"]) for name, service in _list_services(compose).items()}
+    assert [name for name, joined in networks.items() if joined & networks["valkey"]] == ["valkey", "monitor"]
+    assert set().union(*networks.values()) == compose["networks"].keys()
+
+
+def test_each_service_reaches_what_it_uses(compose: dict[str, Any]) -> None:
+    """A service shares a network with each service that it depends on, and Prometheus with each that it scrapes."""
+    services = _list_services(compose)
+    uses = {name: {*service.get("depends_on", ())} - {"topics"} for name, service in services.items()}
+    uses |= {name: {"kafka"} for name in ("auditor", "page", "watch")} | {"prometheus": {*SCRAPED}}
+    for name, used in uses.items():
+        assert all(set(services[name]["networks"]) & set(services[other]["networks"]) for other in used), name
+
+
+def test_images_are_pinned_by_digest(root: Path, compose: dict[str, Any]) -> None:
+    """Every image that this project does not build has a digest, so its content cannot change under a tag."""
+    images = [service["image"] for service in _list_services(compose).values() if "build" not in service]
+    bases = re.findall(r"^ARG BASE=(\S+)$", (root / "deploy/Containerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(images) == 4
+    assert len(bases) == 1
+    assert [image for image in (*images, *bases) if not re.search(r":[^@/]+@sha256:[0-9a-f]{64}$", image)] == []
 
 
 def test_ports_are_published_only_on_loopback(compose: dict[str, Any]) -> None:

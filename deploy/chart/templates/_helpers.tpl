@@ -248,6 +248,14 @@ alerts: {{ add (mul (add $history 2 $lead $period 1) $slot) $day | quote }}
 {{- if and (eq .Values.component "kafka") $username (ne $username (include "location-monitor.kafkaUser" .)) -}}
 {{- fail (printf "strimzi.user.name is %q: expected config.kafka.username (%q), because the service logs in as this user" .Values.strimzi.user.name $username) -}}
 {{- end -}}
+{{- if .Values.secrets.kafkaToken.audience -}}
+{{- range $part := list "auditor" "page" -}}
+{{- $reader := get $.Values $part -}}
+{{- if and $reader.enabled (or (not $reader.serviceAccountName) (eq $reader.serviceAccountName $.Values.serviceAccountName)) -}}
+{{- fail (printf "%s.serviceAccountName is %q: expected a service account that is not the one of the service (%q), because with secrets.kafkaToken.audience its token logs in to Kafka. Create an account that may only read, and name it here" $part $reader.serviceAccountName $.Values.serviceAccountName) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $partitions := dig "kafka" "partitions" "visits" 8 .Values.config | int -}}
 {{- if gt (int .Values.autoscaling.maxReplicas) $partitions -}}
 {{- fail (printf "autoscaling.maxReplicas is %d: expected at most config.kafka.partitions.visits (%d), because further instances have nothing to read" (int .Values.autoscaling.maxReplicas) $partitions) -}}

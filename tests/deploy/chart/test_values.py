@@ -53,6 +53,18 @@ CONTRADICTIONS: dict[str, tuple[str, str]] = {
         'autoscaling={"enabled":true,"prometheusAddress":"http://p:9090","maxReplicas":1}',
         "replicas is 2: expected at most autoscaling.maxReplicas (1)",
     ),
+    "the page logs in as the service": (
+        'secrets.kafkaToken.audience="kafka",page.enabled=true',
+        'page.serviceAccountName is "": expected a service account that is not the one of the service ("")',
+    ),
+    "the page has the service's account": (
+        'secrets.kafkaToken.audience="kafka",serviceAccountName="city",page={"enabled":true,"serviceAccountName":"city"}',
+        'page.serviceAccountName is "city": expected a service account that is not the one of the service ("city")',
+    ),
+    "the auditor logs in as the service": (
+        'secrets.kafkaToken.audience="kafka",serviceAccountName="city",auditor.enabled=true',
+        'auditor.serviceAccountName is "": expected a service account that is not the one of the service ("city")',
+    ),
 }
 
 
