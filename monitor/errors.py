@@ -51,6 +51,15 @@ EXIT_USAGE = 2
 EXIT_REFUSED = 3
 
 
+def escape_controls(text: str) -> str:
+    """Return one line of text with a replacement character for each control character.
+
+    Commands print what files and topics contain, such as an unknown key. Whoever wrote it could otherwise control the
+    terminal.
+    """
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
 class MonitorError(Exception):
     """The base class of all errors of the product."""
 

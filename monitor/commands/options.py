@@ -22,7 +22,7 @@ from monitor.config.secret_values import (
 )
 from monitor.config.valid_config import collect_problems, examine
 from monitor.contracts.instants import parse_duration
-from monitor.errors import EXIT_FAILED, DurationError, MonitorError, Problem
+from monitor.errors import EXIT_FAILED, DurationError, MonitorError, Problem, escape_controls
 from monitor.service.wiring import Settings, prepare_settings
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -43,7 +43,8 @@ class CommandGroup(click.Group):
             message, code = str(error), error.exit_code
         except KeyboardInterrupt:
             message, code = "interrupted", EXIT_FAILED
-        click.echo(f"location-monitor: {message}", err=True)
+        lines = map(escape_controls, f"location-monitor: {message}".split("\n"))
+        click.echo("\n".join(lines), err=True)
         sys.exit(code)
 
 

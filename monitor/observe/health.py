@@ -10,8 +10,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from ipaddress import ip_address
 from socketserver import ThreadingMixIn
 from typing import Any, Final, Protocol, cast
+from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -122,7 +124,9 @@ class _IPv6Server(_Server):
 class Endpoint:
     """The HTTP endpoint. A separate thread serves requests from construction until `close`.
 
-    `host` is the address to listen on, and `key` the configuration key of the port.
+    `host` is the address to listen on, and `key` the configuration key of the port. A request for `/metrics` must name
+    an address, a name without a dot, or `host` as its host. Otherwise a web page, whose host's name its owner lets
+    point to this machine, could read the metrics in the browser of an operator.
 
     Raises:
         UsageError: the port cannot be opened.
@@ -131,6 +135,7 @@ class Endpoint:
     def __init__(
         self, host: str, port: int, registry: CollectorRegistry, health: Probes, key: str = "metrics.port"
     ) -> None:
+        self._host = host
         self._health = health
         self._metrics = make_wsgi_app(registry)
         try:
@@ -151,6 +156,9 @@ class Endpoint:
 
     def _respond(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
+        if path == "/metrics" and not self._is_own_name(environ.get("HTTP_HOST", "")):
+            start("421 Misdirected Request", [("Content-Type", "text/plain; charset=utf-8")])
+            return [b"expected an address, a name without a dot, or the configured host as the host of the request\n"]
         if path == "/metrics":
             return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/healthz":
@@ -159,6 +167,13 @@ class Endpoint:
             return _probe(start, self._health.list_waiting())
         start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"/metrics, /healthz or /readyz\n"]
+
+    def _is_own_name(self, header: str) -> bool:
+        """Return whether no stranger can have chosen the host that a request names. An attacker's name has a dot."""
+        with suppress(ValueError):  # neither a host with a port nor an address
+            name = urlsplit(f"//{header}").hostname or ""
+            return "." not in name or name == self._host or bool(ip_address(name))
+        return False
 
     def close(self) -> None:
         """Stop serving."""

@@ -144,3 +144,13 @@ def test_keygen_writes_a_new_private_key(tmp_path: Path) -> None:
     assert second.exit_code == 2
     assert "a key that is in use must not be lost" in " ".join(second.output.split())
     assert file.read_bytes() == key
+
+
+def test_errors_cannot_control_the_terminal(tmp_path: Path) -> None:
+    """An error shows control characters of a file, here in an unknown key, as replacement characters."""
+    config = tmp_path / "town.yaml"
+    config.write_text('"k\\e]0;PWN\\a\\N": 1\nservice: {name: town}\n', encoding="utf-8")
+    result = invoke("check", "--config", config)
+    assert result.exit_code == 2
+    assert "k\N{REPLACEMENT CHARACTER}]0;PWN\N{REPLACEMENT CHARACTER}" in result.output
+    assert [character for character in result.output if not (character.isprintable() or character == "\n")] == []

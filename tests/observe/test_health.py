@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -33,10 +33,11 @@ class Probed:
         self.health = Health(lambda: self.now[0])
         self.endpoint = Endpoint("127.0.0.1", 0, Metrics().registry, self.health)
 
-    def get(self, path: str) -> tuple[int, str, bytes]:
-        """Return the status, the content type and the body of a response."""
+    def get(self, path: str, host: str = "127.0.0.1") -> tuple[int, str, bytes]:
+        """Return the status, the content type and the body of a response to a request that names a host."""
+        request = Request(f"http://127.0.0.1:{self.endpoint.port}{path}", headers={"Host": host})
         try:
-            with urlopen(f"http://127.0.0.1:{self.endpoint.port}{path}", timeout=5) as response:
+            with urlopen(request, timeout=5) as response:  # noqa: S310  # the request above, by HTTP
                 return response.status, response.headers["Content-Type"], response.read()
         except HTTPError as error:
             with error:
@@ -110,6 +111,36 @@ def test_metrics_are_served(probed: Probed) -> None:
     assert (status, kind.split(";")[0]) == (200, "text/plain")
     assert b"location_monitor_build_info" in body
     assert probed.get("/")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:9108", 200),
+        ("monitor:9108", 200),
+        ("10.0.0.5:9108", 200),
+        ("[::1]:9108", 200),
+        ("evil.test", 421),
+        ("evil.test:9108", 421),
+        ("127.0.0.1.evil.test", 421),
+        ("127.0.0.1@evil.test", 421),
+        ("[::1", 421),
+    ],
+)
+def test_metrics_have_no_stranger_as_host(probed: Probed, host: str, status: int) -> None:
+    """/metrics refuses a host that somebody else can have pointed at this machine; probes answer."""
+    assert probed.get("/metrics", host)[0] == status
+    assert probed.get("/healthz", host)[0] == 200
+
+
+def test_configured_host_is_answered(probed: Probed) -> None:
+    """/metrics answers for a configured host with a dot. `127.1` is no address in full, but the system binds to it."""
+    assert probed.get("/metrics", "127.1")[0] == 421
+    with closing(Endpoint("127.1", 0, Metrics().registry, Health())) as endpoint:
+        probed.endpoint.close()
+        probed.endpoint = endpoint
+        assert probed.get("/metrics", "127.1")[0] == 200
 
 
 def test_used_port_is_a_usage_error() -> None:

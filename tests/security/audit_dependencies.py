@@ -1,9 +1,12 @@
-"""`make audit-dependencies`: compare the pinned dependencies with the published advisories, by pip-audit.
+"""`make audit-dependencies`: compare the pinned dependencies with the published advisories.
 
-The exit code is 1 if a dependency is affected, and in CI (environment variable CI) also if nothing was audited although
-a service of advisories can be reached. If none can be reached, the output says so and the exit code is 0, so that a
-machine without a network can run the tests. pip-audit is installed in a temporary virtual environment, as
-`requirements-audit.lock` pins it, because its dependencies are not dependencies of this product.
+pip-audit compares the packages of Python. OSV's service compares the jars of the embedded Kafka, which pip-audit does
+not know. Images are in neither: scan them before a release (docs/releases.md).
+
+The exit code is 1 if a dependency is affected. If advisories cannot be read, the output says what was not audited.
+With `AUDIT=required`, as for a release, this is an error too; without it, a machine without a network can run the
+tests. pip-audit is installed in a temporary virtual environment, as `requirements-audit.lock` pins it, because its
+dependencies are not dependencies of this product.
 """
 
 from __future__ import annotations
@@ -15,29 +18,30 @@ import sys
 import tempfile
 import urllib.request
 import venv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 LOCKS: Final = ("requirements.lock", "requirements-install.lock")
+JARS: Final = ROOT / "monitor/tools/servers/kafka.lock"
 TOOL: Final = ROOT / "requirements-audit.lock"
-SERVICES: Final = {"pypi": "https://pypi.org/pypi/pip/25.0/json", "osv": "https://api.osv.dev/v1/vulns/PYSEC-2023-228"}
-"""The names that pip-audit gives to the services of advisories, and an address of each that serves advisories.
-
-PyPI serves them with a version of a project. A mirror may serve the page of a project, but not that of a version.
-"""
+OSV: Final = "https://api.osv.dev/v1/querybatch"
+SERVICES: Final = ("pypi", "osv")
+"""The services of advisories that pip-audit asks, in this order. A mirror of PyPI may not serve advisories."""
 SECONDS: Final = 300
-PROBE_SECONDS: Final = 10
+OSV_SECONDS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The dependencies compared with advisories, those skipped, and the advisories that apply, each as a line."""
+    """The dependencies compared with advisories, those that were not, and the advisories that apply, each as a line."""
 
     audited: frozenset[str]
     skipped: frozenset[str]
-    affected: tuple[str, ...]
+    affected: tuple[str, ...] = ()
 
 
 def parse_report(text: str) -> Findings | None:
@@ -56,26 +60,48 @@ def parse_report(text: str) -> Findings | None:
     return Findings(audited, skipped, affected)
 
 
-def judge(findings: Findings | None, *, required: bool) -> tuple[int, str]:
-    """Return the exit code and the message. `required`: whether it is an error if nothing was audited."""
-    if findings is None or not findings.audited:
-        return int(required), "!!! NOT AUDITED: no advisories were read. Run `make audit-dependencies` with a network"
-    if findings.affected:
-        return 1, "\n".join(("dependencies with known vulnerabilities:", *findings.affected))
-    skipped = f"; !!! NOT AUDITED: {', '.join(sorted(findings.skipped))}" if findings.skipped else ""
-    return 0, f"{len(findings.audited)} dependencies have no known vulnerability{skipped}"
+def read_jars(lines: Iterable[str]) -> dict[str, str]:
+    """Return the version of each jar of a lock, by `group:artifact`. A line has SHA-256, bytes and coordinates."""
+    coordinates = (line.split()[2].split(":") for line in lines if line.strip() and not line.startswith("#"))
+    return {f"{group}:{artifact}": version for group, artifact, version, *_ in coordinates}
+
+
+def judge_jars(jars: dict[str, str], results: Sequence[dict[str, Any]]) -> Findings:
+    """Return what OSV answered about the jars: for each of them, in their order, the advisories that apply."""
+    found = zip(jars.items(), results, strict=True)
+    affected = (
+        f"{name} {version}: {known['id']}" for (name, version), each in found for known in each.get("vulns", ())
+    )
+    return Findings(frozenset(jars), frozenset(), tuple(affected))
+
+
+def judge(findings: Iterable[Findings], *, required: bool) -> tuple[int, str]:
+    """Return the exit code and the message. `required`: whether it is an error if something was not audited."""
+    found = tuple(findings)
+    affected = [line for each in found for line in each.affected]
+    skipped = sorted(name for each in found for name in each.skipped)
+    lines = [f"{sum(len(each.audited) for each in found)} dependencies were compared with advisories"]
+    if affected:
+        lines += ["dependencies with known vulnerabilities:", *affected]
+    if skipped:
+        names = ", ".join((*islice(skipped, 8), "…") if len(skipped) > 8 else skipped)
+        lines.append(f"!!! NOT AUDITED: {names}. Run `make audit-dependencies` where advisories can be read")
+    return int(bool(affected or (skipped and required))), "\n".join(lines)
 
 
 def main() -> int:
-    """Audit with the first advisory service that knows the dependencies."""
-    findings: Findings | None = None
+    """Audit the packages with the first service that knows them, and the jars with OSV's."""
+    code, message = judge((_audit_packages(), _audit_jars()), required=os.environ.get("AUDIT") == "required")
+    print(message, file=sys.stderr)
+    return code
+
+
+def _audit_packages() -> Findings:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = f"{folder}/bin/python"
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-        installed = _succeeds([*pip, "-r", str(TOOL)])
-        if not installed:
-            print(f"!!! NOT AUDITED: pip-audit could not be installed from {TOOL.name}", file=sys.stderr)
+        installed = subprocess.run([*pip, "-r", str(TOOL)], timeout=SECONDS, check=False).returncode == 0
         for service in SERVICES if installed else ():
             locks = [word for name in LOCKS for word in ("-r", str(ROOT / name))]
             words = [*locks, "--disable-pip", "--require-hashes", "-f", "json", "-s", service]
@@ -88,23 +114,19 @@ def main() -> int:
             )
             findings = parse_report(ended.stdout)
             if findings is not None and findings.audited:
-                break
-    code, message = judge(findings, required="CI" in os.environ and any(map(_answers, SERVICES.values())))
-    print(message, file=sys.stderr)
-    return code
+                return findings
+    return Findings(frozenset(), frozenset(LOCKS))
 
 
-def _answers(address: str) -> bool:
-    """Return whether a service of advisories can be reached and knows what it must know."""
+def _audit_jars() -> Findings:
+    jars = read_jars(JARS.read_text(encoding="utf-8").splitlines())
+    queries = [{"package": {"ecosystem": "Maven", "name": name}, "version": version} for name, version in jars.items()]
+    request = urllib.request.Request(OSV, json.dumps({"queries": queries}).encode())
     try:
-        with urllib.request.urlopen(address, timeout=PROBE_SECONDS) as response:  # noqa: S310  # a constant, by https
-            return "json" in response.headers.get("content-type", "")
+        with urllib.request.urlopen(request, timeout=OSV_SECONDS) as response:  # noqa: S310  # a constant, by https
+            return judge_jars(jars, json.load(response)["results"])
     except OSError:
-        return False
-
-
-def _succeeds(argv: list[str]) -> bool:
-    return subprocess.run(argv, timeout=SECONDS, check=False).returncode == 0
+        return Findings(frozenset(), frozenset({str(JARS.relative_to(ROOT))}))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from monitor.contracts.dead_letter_record import DeadLetterHeaders
 from monitor.contracts.instants import SECOND, format_instant
+from monitor.errors import escape_controls
 from monitor.tools.dead_letters.letters import Letter, ReasonCount, Summary
 
 
@@ -70,12 +71,7 @@ def _describe(headers: DeadLetterHeaders) -> str:
     visit = "" if headers.index == "-" else f" visit {headers.index}"
     several = "" if headers.count == "1" else f" ({headers.count} refused)"
     origin = f"{headers.topic}-{headers.partition}@{headers.offset}{visit}"
-    return _escape_controls(f"from {origin}{several}: {headers.reason.value}: {headers.error}")
-
-
-def _escape_controls(text: str) -> str:
-    """Replace control characters. Anyone who may write to the topic could otherwise control the terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return escape_controls(f"from {origin}{several}: {headers.reason.value}: {headers.error}")
 
 
 def _format_table(summary: Summary) -> Iterator[str]:
