@@ -15,7 +15,7 @@ from rich.console import Console
 from monitor.commands.options import EXISTING, NEW
 from monitor.errors import EXIT_FAILED, EXIT_USAGE, UsageError
 from monitor.observe.logs import set_up_logging
-from monitor.service.keep_running import stop_on_signals
+from monitor.stop_signals import stop_on_signals
 from monitor.tools import audit as recount
 from monitor.tools.auditor.audit_topics import FollowOptions, audit_topics, follow_topics
 from monitor.tools.auditor.config_files import list_configs

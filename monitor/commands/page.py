@@ -11,7 +11,7 @@ import click
 
 from monitor.commands.options import add_config_option
 from monitor.observe.logs import set_up_logging
-from monitor.service.keep_running import stop_on_signals
+from monitor.stop_signals import stop_on_signals
 from monitor.tools.page import require_page
 
 

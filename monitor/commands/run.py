@@ -11,7 +11,7 @@ from monitor.commands.options import add_config_option, load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.observe.logs import LogFormat, set_up_logging
 from monitor.service.keep_running import run as run_service
-from monitor.service.keep_running import stop_on_signals
+from monitor.stop_signals import stop_on_signals
 
 
 @click.command()

@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from monitor.observe.logs import set_up_logging
-from monitor.service.keep_running import stop_on_signals
+from monitor.stop_signals import stop_on_signals
 from monitor.tools.servers.start_servers import servers_command
 
 

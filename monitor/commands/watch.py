@@ -13,7 +13,7 @@ from monitor.commands.options import add_config_option
 from monitor.config import load_valid_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
-from monitor.service.keep_running import stop_on_signals
+from monitor.stop_signals import stop_on_signals
 from monitor.tools.client import watch_command
 from monitor.tools.client.exporter import MOST_PLACES, ExportOptions, export_command
 

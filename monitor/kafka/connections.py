@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 
+from monitor.config import Config
+from monitor.config.secret_values import read_kafka_password, require_files
 from monitor.errors import UnreachableError
 from monitor.kafka.error_words import name_error, put_into_words
 from monitor.kafka.kafka_python_3_0.coordinator import Member
 from monitor.kafka.kafka_python_3_0.network import NetworkClient, ProducersNetworkClient
 from monitor.kafka.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
-from monitor.kafka.logins import CHECK_IT, LoginFileError
+from monitor.kafka.logins import CHECK_IT, LoginFileError, TokenFile, read_passwords_at_logins
 from monitor.kafka.tls_errors import explain_tls_error
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000
@@ -176,3 +179,28 @@ def _explain_refusal(error: BaseException) -> str | None:
     if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(error):
         return f"its user lacks a permission ({error}): grant the permissions that docs/operations.md lists"
     return explain_tls_error(str(error), "kafka")
+
+
+def build_kafka_connections(config: Config) -> KafkaConnections:
+    """Return the connection settings of the configured Kafka.
+
+    Raises:
+        ConfigError: (exit 2) the password file or a certificate file of Kafka cannot be read.
+    """
+    kafka = config.kafka
+    require_files(kafka, None)
+    read_kafka_password(kafka)
+    security: dict[str, object] = {"security_protocol": kafka.security_protocol}
+    if kafka.uses_sasl:
+        security |= {
+            "sasl_mechanism": kafka.sasl_mechanism,
+            "sasl_plain_username": kafka.username,
+            "sasl_plain_password": partial(read_kafka_password, kafka),
+        }
+        read_passwords_at_logins()
+    if kafka.token_file is not None:
+        security["sasl_oauth_token_provider"] = TokenFile(kafka.token_file)
+    if kafka.uses_tls:
+        files = {"ssl_cafile": kafka.ca_file, "ssl_certfile": kafka.certificate_file, "ssl_keyfile": kafka.key_file}
+        security |= {name: str(path) for name, path in files.items() if path is not None}
+    return KafkaConnections(kafka.bootstrap_servers, security, f"location-monitor-{config.service.name}")

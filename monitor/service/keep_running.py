@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
 from typing import Final
 
 from monitor.contracts.clock import Clock
@@ -185,25 +181,3 @@ def _raise(failure: BaseException | None) -> None:
     raise FailedError(
         f"a thread ended with an unexpected error ({type(failure).__name__}): the log says where"
     ) from failure
-
-
-@contextmanager
-def stop_on_signals(stop: threading.Event, report: Callable[[str], None]) -> Iterator[None]:
-    """Set `stop` on SIGTERM or SIGINT. A second signal ends the process as usual."""
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        report(f"{signal.Signals(number).name}: finishing the work in progress")
-        stop.set()
-        restore()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in before:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        restore()

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import partial
 
 from monitor.config import Config, ValidConfig
-from monitor.config.secret_values import read_kafka_password, read_redis_password, read_sentinel_password, require_files
+from monitor.config.secret_values import read_redis_password, read_sentinel_password
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
@@ -26,10 +26,9 @@ from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
-from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
-from monitor.kafka.logins import TokenFile, read_passwords_at_logins
 from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.logs import log_unexpected
@@ -92,31 +91,6 @@ def prepare_settings(valid: ValidConfig, key: bytes, signer: Signer | None = Non
     needs = list_topic_needs(valid.parameters, config.kafka)
     hasher = PersonHasher(key)
     return Settings(config, valid.parameters, connections, address, hasher, valid.worst, needs, signer=signer)
-
-
-def build_kafka_connections(config: Config) -> KafkaConnections:
-    """Return the connection settings of the configured Kafka.
-
-    Raises:
-        ConfigError: (exit 2) the password file or a certificate file of Kafka cannot be read.
-    """
-    kafka = config.kafka
-    require_files(kafka, None)
-    read_kafka_password(kafka)
-    security: dict[str, object] = {"security_protocol": kafka.security_protocol}
-    if kafka.uses_sasl:
-        security |= {
-            "sasl_mechanism": kafka.sasl_mechanism,
-            "sasl_plain_username": kafka.username,
-            "sasl_plain_password": partial(read_kafka_password, kafka),
-        }
-        read_passwords_at_logins()
-    if kafka.token_file is not None:
-        security["sasl_oauth_token_provider"] = TokenFile(kafka.token_file)
-    if kafka.uses_tls:
-        files = {"ssl_cafile": kafka.ca_file, "ssl_certfile": kafka.certificate_file, "ssl_keyfile": kafka.key_file}
-        security |= {name: str(path) for name, path in files.items() if path is not None}
-    return KafkaConnections(kafka.bootstrap_servers, security, f"location-monitor-{config.service.name}")
 
 
 def build_redis_address(config: Config) -> RedisAddress:

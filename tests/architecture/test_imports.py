@@ -21,6 +21,7 @@ LAYERS: Final = (
     "__init__",
     "errors",
     "signals",
+    "stop_signals",
     "stop_times",
     "privacy",
     "contracts",
@@ -55,6 +56,11 @@ LAYERS: Final = (
 
 SERVICE: Final = ("monitor.service.wiring", "monitor.service.keep_running", "monitor.commands.run")
 TOOLS: Final = "monitor.tools"
+
+READERS: Final = ("monitor.tools.client", "monitor.tools.page", "monitor.tools.audit", "monitor.tools.auditor")
+"""What reads the answers. It runs where there is no Redis and no person key."""
+
+SERVICE_ROOMS: Final = ("store", "ingest", "ticks", "service")
 
 
 def find_layer(module: str) -> str:
@@ -162,6 +168,15 @@ def test_service_imports_no_tool() -> None:
     """The service imports no tool, no library and no client, neither directly nor through other modules."""
     reached = find_reachable(read_graph(ROOT), SERVICE)
     assert [module for module in sorted(reached) if module.startswith(TOOLS)] == []
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_reader_loads_no_service(reader: str) -> None:
+    """Client, page and audit import no room of the service, neither directly nor through other modules."""
+    graph = read_graph(ROOT)
+    modules = [module for module in graph if module == reader or module.startswith(f"{reader}.")]
+    reached = find_reachable(graph, modules)
+    assert [module for module in sorted(reached) if find_layer(module) in SERVICE_ROOMS] == []
 
 
 @pytest.mark.parametrize(

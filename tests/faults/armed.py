@@ -31,7 +31,8 @@ from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.observe.failpoints import arm
 from monitor.observe.logs import set_up_logging
-from monitor.service.keep_running import run, stop_on_signals
+from monitor.service.keep_running import run
+from monitor.stop_signals import stop_on_signals
 
 POLL_SECONDS: Final = 0.01
 

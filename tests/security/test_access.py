@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from monitor.config import load_config
-from monitor.kafka.connections import KafkaConnections
-from monitor.service.wiring import build_kafka_connections
+from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.ticks.ledger import read_partition
 from monitor.tools.servers import EmbeddedKafka
 from tests.security.connecting import (

@@ -16,10 +16,9 @@ from monitor.config.secret_values import read_cosigner
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UnreachableError, UsageError
-from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.health import Endpoint, Health
-from monitor.service.wiring import build_kafka_connections
 from monitor.tools import audit
 from monitor.tools.audit.engine import Run
 from monitor.tools.audit.reader import Sources, UnreadableTopicError

@@ -18,8 +18,7 @@ from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration,
 from monitor.contracts.parameters import Registry
 from monitor.contracts.signed_notes import Verifier, read_public_key
 from monitor.errors import TimeError, UsageError
-from monitor.kafka.connections import KafkaConnections
-from monitor.service.wiring import build_kafka_connections
+from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.tools.client.current_answers import NOTHING, VALID_SLOTS, Answer, Known, KnownPlaces
 from monitor.tools.client.subscriber import BACK_TICKS, Published, Subscriber
 from monitor.tools.client.subscriber_view import Change, SubscriberView, keep_for

@@ -17,7 +17,7 @@ from monitor.config import ValidConfig
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import MINUTE, format_duration, parse_instant
 from monitor.contracts.slot_grid import SlotGrid
-from monitor.service.keep_running import stop_on_signals
+from monitor.stop_signals import stop_on_signals
 from monitor.tools.client.current_answers import VALID_SLOTS, KnownPlaces
 from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, moment, total_status
 from monitor.tools.client.designated_time import AtTime

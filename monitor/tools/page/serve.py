@@ -12,7 +12,7 @@ from monitor.config import ValidConfig, load_valid_config
 from monitor.config.file_changes import FileChanges
 from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
-from monitor.service.wiring import build_kafka_connections
+from monitor.kafka.connections import build_kafka_connections
 from monitor.tools.page.server import Page, PageParts
 
 log = logging.getLogger(__name__)

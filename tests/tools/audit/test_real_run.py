@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.service.wiring import build_kafka_connections
+from monitor.kafka.connections import build_kafka_connections
 from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Run
