@@ -11,14 +11,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import (
-    EXISTING,
-    add_config_option,
-    add_delays_option,
-    find_secret_problems,
-)
+from monitor.commands.options import add_config_option, add_delays_option, find_secret_problems
 from monitor.config import ParsedConfig, ValidConfig, read_config
-from monitor.config.publishers import read_publishers
 from monitor.config.secret_values import read_person_key
 from monitor.config.valid_config import collect_problems, examine
 from monitor.contracts.clock import SystemClock
@@ -40,21 +34,12 @@ from monitor.tools.report_delays import read_report_delays
 @click.option("--live", is_flag=True, help="Also show what `run` would decide now; reads the servers, changes nothing.")
 @add_delays_option
 @click.option("--strict", is_flag=True, help="Exit with code 1 if a verdict is not fine.")
-@click.option(
-    "--with",
-    "others",
-    type=EXISTING,
-    multiple=True,
-    help="Another publisher about the same people, as a configuration or registry entry: print the sum of ε. May be "
-    "repeated.",
-)
 def check(  # click passes options by name
     config_file: Path,
     as_json: bool,  # noqa: FBT001
     live: bool,  # noqa: FBT001
     delays_file: Path | None,
     strict: bool,  # noqa: FBT001
-    others: tuple[Path, ...],
 ) -> None:
     """Validate a configuration, judge it, and explain it.
 
@@ -64,7 +49,7 @@ def check(  # click passes options by name
     """
     read = read_config(config_file, os.environ)
     if not live:
-        report = _compute_report(examine(read, tuple(_find_person_key_problems(read))), others, delays_file)
+        report = _compute_report(examine(read, tuple(_find_person_key_problems(read))), delays_file)
         _print(report, None, as_json=as_json)
         sys.exit(EXIT_FAILED if strict and report.warnings else EXIT_DONE)
     set_up_logging(40)
@@ -73,16 +58,14 @@ def check(  # click passes options by name
     valid = examine(read, tuple(find_secret_problems(read, needs_key=has_key)))
     key = read_person_key(valid.config.visits) if has_key else bytes(16)
     found = check_live(prepare_settings(valid, key), SystemClock(), has_key=has_key)
-    report = _compute_report(valid, others, delays_file)
+    report = _compute_report(valid, delays_file)
     _print(report, found, as_json=as_json)
     code = EXIT_REFUSED if found.refusals else EXIT_FAILED if found.obstacles else EXIT_DONE
     sys.exit(EXIT_FAILED if code == EXIT_DONE and strict and report.warnings else code)
 
 
-def _compute_report(valid: ValidConfig, others: tuple[Path, ...], delays_file: Path | None) -> CheckReport:
-    delays = None if delays_file is None else read_report_delays(delays_file)
-    named = dict.fromkeys(path.resolve() for path in (*valid.config.privacy.other_publishers, *others))
-    return compute_report(valid, read_publishers(tuple(named)), delays)
+def _compute_report(valid: ValidConfig, delays_file: Path | None) -> CheckReport:
+    return compute_report(valid, None if delays_file is None else read_report_delays(delays_file))
 
 
 def _print(report: CheckReport, live: LiveReport | None, *, as_json: bool) -> None:

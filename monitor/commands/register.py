@@ -16,7 +16,6 @@ from monitor.config import load_valid_config
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import to_datetime
 from monitor.errors import FailedError, UsageError
-from monitor.tools.register.compare import read_deployments, write_comparison
 from monitor.tools.register.entry import build_entry, to_yaml
 from monitor.tools.register.figures import CURATOR_TYPES, OPEN, SECTORS, Figures, Publisher, collect_figures
 from monitor.tools.register.pages import write_assessment, write_notice
@@ -48,16 +47,10 @@ from monitor.tools.register.pages import write_assessment, write_notice
 @click.option(
     "--published", type=click.DateTime(["%Y-%m-%d"]), help="The day of the first publication; today by default."
 )
-@click.option(
-    "--compare",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Also write a comparison with the deployments in this checkout of opendp/deployments-registry-data.",
-)
 def register(
     config_file: Path,
     out: Path,
     published: datetime | None,
-    compare: Path | None,
     *,
     as_json: bool,
     overwrite: bool,
@@ -70,9 +63,7 @@ def register(
     """
     figures = collect_figures(load_valid_config(config_file, os.environ))
     day = to_datetime(SystemClock().now()) if published is None else published
-    files = dict(compose(figures, Publisher(day.date(), **publisher), as_json=as_json))
-    if compare is not None:
-        files["comparison.md"] = write_comparison(figures.report, read_deployments(compare))
+    files = compose(figures, Publisher(day.date(), **publisher), as_json=as_json)
     existing = [name for name in files if (out / name).exists()]
     if existing and not overwrite:
         raise UsageError(

@@ -24,6 +24,7 @@ _USER_IN_ADDRESS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.DOTALL |
 """The user and password of an address, as in `https://user:password@host`. Group 1 is the scheme."""
 
 _REMOVED: Final = {
+    "privacy.other_publishers": "the ε of several publishers adds up",
     "visits.framing": "each framing is accepted",
     "visits.times": "times may always be integers of microseconds",
 }

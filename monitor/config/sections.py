@@ -80,11 +80,6 @@ class PrivacySettings(Section):
 
     epsilon: Epsilon = Field(description="the most ε that one person may pay in the period")
     period: PositiveDuration = Field(description="the period, a duration such as 14d")
-    other_publishers: tuple[FilePath, ...] = Field(
-        default_factory=tuple,
-        description="configurations or registry entries of others who publish about the same people; `check`, the "
-        "notice and the page show the sum",
-    )
 
 
 class SigningSettings(Section):

@@ -165,7 +165,14 @@ def test_unknown_key_is_refused(refusal: Any, key: str, near: str) -> None:
     assert "hunter2" not in str(problem)
 
 
-@pytest.mark.parametrize(("key", "value"), [("visits.framing", ["connect"]), ("visits.times", "microseconds")])
+REMOVED: list[tuple[str, object]] = [
+    ("visits.framing", ["connect"]),
+    ("visits.times", "microseconds"),
+    ("privacy.other_publishers", []),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), REMOVED)
 def test_removed_key_is_refused(refusal: Any, key: str, value: object) -> None:
     """A key of an earlier version is refused; the message says to delete it, and why."""
     (problem,) = refusal({key: value}).values()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 
 from monitor.config.monitors import (
@@ -19,7 +19,6 @@ from monitor.config.monitors import (
     OverTimeMonitor,
     TimedMonitor,
 )
-from monitor.config.publishers import Publisher
 from monitor.config.valid_config import ValidConfig
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
@@ -43,13 +42,8 @@ from monitor.tools.check.wording import spell_duration
 from monitor.tools.report_delays import ReportDelays
 
 
-def compute_report(
-    valid: ValidConfig, others: Sequence[Publisher] = (), delays: ReportDelays | None = None
-) -> CheckReport:
-    """Compute the report of a valid configuration, and of what it adds to the ε of other publishers.
-
-    `delays`: how late visits are reported, if it is known.
-    """
+def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> CheckReport:
+    """Compute the report of a valid configuration. `delays`: how late visits are reported, if it is known."""
     config, locations = valid.config, len(valid.locations)
     monitors = tuple(
         _report_monitor(config, monitor, charge, locations)
@@ -67,7 +61,6 @@ def compute_report(
         overlap=overlap,
         verdicts=tuple(list_verdicts(config, monitors, overlap, counted, valid.locations)),
         counted=counted,
-        others=tuple(others),
     )
 
 

@@ -59,7 +59,6 @@ def render(report: CheckReport, console: Console) -> None:
         say(f"  {verdict.level:7}  {verdict}")
     _render_payments(report, say)
     _render_beliefs(report, say)
-    _render_together(report, say)
     pauses = [f"{monitor.name}: {_describe_pause(monitor.pause)}" for monitor in report.monitors if monitor.pause]
     say.print_section("How long a pause lasts", pauses, PAUSE)
     if any(monitor.odds for monitor in report.monitors):
@@ -128,23 +127,6 @@ def _draw_belief(epsilon: Fraction, before: float) -> tuple[str, str]:
     """Return the chance after answers of this ε as a number and as a bar, with a lighter part for the gain."""
     length, start = (round(_BAR * chance) for chance in (compute_belief(epsilon, before), before))
     return format_belief(epsilon, before), "█" * start + "▒" * (length - start)
-
-
-def _render_together(report: CheckReport, say: Printer) -> None:
-    """Print what one person pays to all publishers, if the configuration or --with names others."""
-    if not report.others:
-        return
-    say.print_heading("What one person pays to several publishers")
-    period = spell_duration(report.period)
-    for each in (report.own, *report.others):
-        within = f" = {format_epsilon(each.charge_within(report.period))} in {period}" if each != report.own else ""
-        say(f"  {each.name}: ε = {format_epsilon(each.epsilon)} in any {spell_duration(each.period)}{within}")
-    say(f"  together: ε = {format_epsilon(report.together)} in any {period}")
-    say(
-        "These are the stated limits, which hold across changes of the configuration. A person whose visits all of "
-        f"them know pays the sum: everything published is at most {_format_factor(report.together)} times as likely as "
-        "without the visits."
-    )
 
 
 @dataclass(frozen=True, slots=True)

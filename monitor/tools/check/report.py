@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal
 
-from monitor.config.publishers import Publisher, add_charges
 from monitor.contracts.instants import format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
@@ -127,8 +126,8 @@ class MonitorReport:
 class CheckReport:
     """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
 
-    `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor. `others` are
-    other publishers of answers about the same people. `counted` is empty if the report delays are not known.
+    `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor. `counted` is
+    empty if the report delays are not known.
     """
 
     service: str
@@ -139,18 +138,7 @@ class CheckReport:
     monitors: tuple[MonitorReport, ...]
     overlap: Overlap | None
     verdicts: tuple[Verdict, ...]
-    others: tuple[Publisher, ...] = ()
     counted: tuple[Counted, ...] = ()
-
-    @property
-    def own(self) -> Publisher:
-        """What this configuration states."""
-        return Publisher(self.service, self.stated, self.period)
-
-    @property
-    def together(self) -> Fraction:
-        """The most ε that one person may pay to all publishers within the period."""
-        return add_charges(self.own, self.others)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -160,8 +148,6 @@ class CheckReport:
     def to_tree(self) -> dict[str, Any]:
         """Return the report as an object for JSON: ε as exact strings ("1/2"), durations as in the configuration."""
         tree = make_tree(self)
-        for other, entry in zip(self.others, tree["others"], strict=True):
-            entry["period"] = format_duration(other.period)
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:
                 entry["pause"]["duration"] = format_duration(monitor.pause.duration)
@@ -171,7 +157,6 @@ class CheckReport:
             "period": format_duration(self.period),
             "assumption": ASSUMPTION,
             "warnings": list(self.warnings),
-            "together": format_epsilon(self.together),
             "counted": [one.to_tree() for one in self.counted],
             "overlap": None if self.overlap is None else self.overlap.to_tree(),
         }

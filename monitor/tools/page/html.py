@@ -16,7 +16,6 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from monitor.config import Config
-from monitor.config.publishers import Publisher, add_charges
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_case import compute_charges
 from monitor.contracts.instants import SECOND
@@ -71,21 +70,18 @@ def count_pages(places: int) -> int:
     return max(1, -(-places // PAGE_SIZE))
 
 
-def describe_promise(config: Config, others: Sequence[Publisher]) -> Mapping[str, Any]:
-    """Return what the page says about ε: `stated`, `worst`, `beliefs` before and after in percent, and the sum.
+def describe_promise(config: Config) -> Mapping[str, Any]:
+    """Return what the page says about ε: `stated`, `worst`, and `beliefs` before and after in percent.
 
-    `exact` is the stated ε as a number. The sum is `together`, with `names`, the other publishers; "" if there are
-    none.
+    `exact` is the stated ε as a number.
     """
-    own = Publisher.of(config)
+    stated = config.privacy.epsilon
     worst = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
     return {
-        "exact": own.epsilon,
-        "stated": format_epsilon(own.epsilon),
+        "exact": stated,
+        "stated": format_epsilon(stated),
         "worst": format_epsilon(worst),
-        "beliefs": [(round(100 * one), math.ceil(100 * compute_belief(own.epsilon, one))) for one in PRIORS],
-        "names": ", ".join(each.name for each in others),
-        "together": format_epsilon(add_charges(own, others)),
+        "beliefs": [(round(100 * one), math.ceil(100 * compute_belief(stated, one))) for one in PRIORS],
     }
 
 

@@ -17,7 +17,6 @@ from typing import Any, Final, Self, cast
 import uvicorn
 
 from monitor.config import Config, Location, ValidConfig
-from monitor.config.publishers import read_publishers
 from monitor.config.sections import PageSettings
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import MILLISECOND, SECOND
@@ -100,7 +99,7 @@ class Page:
         }
         if key is not None:
             setup["publicKey"] = key
-        promise = describe_promise(config, read_publishers(config.privacy.other_publishers))
+        promise = describe_promise(config)
         html = Html(build_texts(settings), setup, static, promise)
         self._site = Site(present, html, static, background, settings.audit_file, self._metrics.count_response)
         self._beat_seconds = beat_seconds

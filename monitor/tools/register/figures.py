@@ -11,7 +11,6 @@ from typing import Final
 
 from monitor.config import ValidConfig
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor
-from monitor.config.publishers import read_publishers
 from monitor.contracts.instants import MILLISECOND
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.privacy.epsilon import format_epsilon
@@ -102,12 +101,8 @@ class Figures:
 
 
 def collect_figures(valid: ValidConfig) -> Figures:
-    """Return the figures of a valid configuration: those of `check`, and the retention of the topics.
-
-    Raises:
-        ConfigError: the file of another publisher is not valid.
-    """
-    report = compute_report(valid, read_publishers(valid.config.privacy.other_publishers))
+    """Return the figures of a valid configuration: those of `check`, and the retention of the topics."""
+    report = compute_report(valid)
     monitors = zip(valid.config.monitors, report.monitors, strict=True)
     visits, alerts, _ = list_topic_needs(valid.parameters, valid.config.kafka)
     return Figures(

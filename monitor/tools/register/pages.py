@@ -99,7 +99,6 @@ def _describe_limits(figures: Figures) -> dict[str, str]:
         "signed": _describe_signing(figures.valid.config.signing.public_key),
         "consent": _CONSENT if figures.has_lower_bounds else "",
         "meanings": "\n".join(_list_meanings(figures)),
-        "together": _describe_together(figures),
     }
 
 
@@ -163,19 +162,6 @@ def _list_beliefs(figures: Figures) -> Iterator[Sequence[str]]:
     for before in PRIORS:
         after = (format_belief(epsilon, before) for epsilon in (dearest, figures.report.stated))
         yield format_percent(before), *after
-
-
-def _describe_together(figures: Figures) -> str:
-    """Describe what one person pays to all publishers."""
-    report = figures.report
-    if not report.others:
-        return "If another body publishes about the same people, its ε is added to this one."
-    charges = ((each.name, format_epsilon(each.charge_within(report.period))) for each in report.others)
-    names = ", ".join(f"{name} (ε = {charge})" for name, charge in charges)
-    return (
-        f"These also publish about the same people: {names}. Within any {spell_duration(report.period)}, nobody pays "
-        f"more than ε = {format_epsilon(report.together)} to all of them together."
-    )
 
 
 def _list_widths(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:

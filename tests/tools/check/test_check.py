@@ -18,7 +18,6 @@ import yaml
 from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
-from monitor.config.publishers import Publisher
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import compute_charges, count_most_designated_times, count_period_slots
 from monitor.contracts.instants import DAY, HOUR, YEAR, to_instant
@@ -393,17 +392,6 @@ def test_no_odds_with_hot_spots_alone() -> None:
     assert "How often an alarm is false" not in text
     assert "busiest: 200 of 200 locations are named" in text
     assert "Noise adds 100 people to a count on average" in text  # 1/(e^0.01 - 1) = 99.5
-
-
-def test_sum_over_publishers() -> None:
-    """With other publishers, the report has what a person pays to all of them within its own period."""
-    north = Publisher("north", Fraction(1, 2), 7 * DAY)
-    report = compute_report(load_valid_config(EXAMPLES / "city.yaml", {}), (north,))
-    assert report.together == 15 + 1
-    tree = report.to_tree()
-    assert (tree["together"], tree["others"]) == ("16", [{"name": "north", "epsilon": "1/2", "period": "7d"}])
-    text = join_words(report)
-    assert "north: ε = 1/2 in any 7 days = 1 in 14 days together: ε = 16 in any 14 days" in text
 
 
 def test_beliefs_are_bounds() -> None:
