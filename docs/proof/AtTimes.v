@@ -41,8 +41,7 @@ Qed.
 
 (** ** What is published is true *)
 
-(** Promise 2: "If a snapshot is `complete` and does not list a location, fewer than T distinct people were there at
-    τ" *)
+(** Promise 2: "If a location with the count f is evaluated and not listed, f < T." *)
 Theorem unlisted_is_safe threshold place marked f noise :
   0 <= noise -> step threshold place marked (Some f) noise = Unlisted -> f < threshold.
 Proof.
@@ -50,12 +49,11 @@ Proof.
   destruct (Z.ltb_spec (f + noise) threshold); [lia | discriminate].
 Qed.
 
-(** Promise 2: "A snapshot that is not complete calls no location safe." *)
+(** Promise 2: "With incomplete input the answer is `unknown`." *)
 Theorem incomplete_is_unknown threshold place marked noise : step threshold place marked None noise = Unknown.
 Proof. reflexivity. Qed.
 
-(** Promise 3: "No published noisy count is below the true count of its tick. Noisy counts of `over_time` and
-    `at_times` are also at least T." *)
+(** Promise 3: "A noisy count that is computed from the count f is at least f and at least T." *)
 Theorem listed_count_is_a_bound threshold place marked f noise place' z :
   0 <= noise -> step threshold place marked (Some f) noise = Listed place' z -> f <= z /\ threshold <= z.
 Proof.
@@ -154,8 +152,8 @@ Section Costs.
   Qed.
 End Costs.
 
-(** Promise 12: "All snapshots about one τ, over all locations, ticks and shards, are together (P, ε)-ADP."
-    D' lacks some or all visits of one person, who was at one place at τ. *)
+(** Promise 12: "For one τ, and visits of one person at one place, the loss of every run is at most the largest ε."
+    [D home] and [D' home] are the visits at this place. *)
 Theorem designated_time_costs_epsilon A D D' home someone most :
   (forall run, 0 < epsilon (A run) <= most)%Q ->
   P_neighbour someone (D home) (D' home) -> (forall elsewhere, elsewhere <> home -> D elsewhere = D' elsewhere) ->
@@ -163,13 +161,13 @@ Theorem designated_time_costs_epsilon A D D' home someone most :
   run_chance same_answer (at_times A D) run p -> run_chance same_answer (at_times A D') run p' ->
   (p <= exp (Q2R most) * p')%R.
 Proof.
-  intros epsilons neighbour one_place.
+  intros epsilons neighbour one_place run.
   apply loss_is_at_most with (cost home A); try exact (noise_is_positive A most epsilons).
   - now apply (answer_costs A D D' home someone most).
-  - intros run run_possible. now apply (run_costs A D home most).
+  - intros run_possible. now apply (run_costs A D home most).
 Qed.
 
-(** Promise 12: "The loss is exactly ε." One visit, T = 1, and the noisy count 1 reach it. *)
+(** Promise 12: "A run with T = 1 has the loss ε." One visit and the noisy count 1 reach it. *)
 Theorem designated_time_can_cost_epsilon (most : Q) :
   (0 < most)%Q ->
   let A := fun _ => {| place := 0; at_tick := 0; epsilon := most; threshold := 1; complete := true |} in

@@ -68,8 +68,7 @@ Definition step (r : rule) (marks : list mark) (t : Z) (count : option Z) (noise
 
     [f] is the count of the tick. *)
 
-(** Promise 1: "If a location is called `safe` at a tick, fewer than T distinct people were there in the W slots up to
-    it" *)
+(** Promise 1: "If a tick with the count f answers `safe`, f < T." *)
 Theorem safe_is_true r marks t f noise lost :
   0 <= noise -> step r marks t (Some f) noise lost = Safe -> f < threshold r.
 Proof.
@@ -77,8 +76,7 @@ Proof.
   destruct (Z.ltb_spec (f + noise) (threshold r)); [lia | discriminate].
 Qed.
 
-(** Promise 3: "No published noisy count is below the true count of its tick. Noisy counts of `over_time` and
-    `at_times` are also at least T." *)
+(** Promise 3: "A noisy count that is computed from the count f is at least f and at least T." *)
 Theorem noisy_count_is_a_bound r marks t f noise lost new :
   0 <= noise -> step r marks t (Some f) noise lost = Noisy new ->
   f <= noisy_count new /\ threshold r <= noisy_count new.
@@ -88,7 +86,7 @@ Proof.
   intros sign answered. injection answered as <-. simpl. lia.
 Qed.
 
-(** Promise 5: "Otherwise the answer of that tick is `unknown` for good, and costs nothing." *)
+(** Promise 5: "With incomplete input the answer is `unknown` or `paused`." *)
 Theorem incomplete_input_is_unknown_or_paused r marks t noise lost :
   step r marks t None noise lost = Unknown \/ step r marks t None noise lost = Paused (resume_tick r marks t lost).
 Proof. unfold step. destruct (negb _); auto. Qed.
@@ -137,8 +135,8 @@ Section One_tick.
     - destruct (same_answer _ a) as [<-|]; [now elim (no_number _ eq_refl) | discriminate].
   Qed.
 
-  (** Promise 4: "With fewer than T people at the location, an update gives a noisy count of z or more with a
-      probability of at most `p_value` = e^(-ε(z - T + 1)), where ε is that of the answer." *)
+  (** Promise 4: "With f people and f < T ≤ z, the probability of a noisy count of z or more is at most e^(-ε(z - T +
+      1))." *)
   Theorem p_value_is_a_bound f z p :
     f < threshold r <= z ->
     chance (Q2R (answer_epsilon r)) (fun g =>

@@ -73,7 +73,7 @@ Section One_visit_can_cost_a_share.
   Qed.
 End One_visit_can_cost_a_share.
 
-(** Promise 10: "The loss is exactly ε_l for k ≤ `W + F`." One visit, T = 1, and k noisy counts of 1 reach it. *)
+(** Promise 10: "For k ≤ W + F, a run with T = 1 has the loss ε_l." One visit and k noisy counts of 1 reach it. *)
 Theorem one_visit_can_cost_a_share r :
   (0 < epsilon r)%Q -> threshold r = 1 -> 1 <= window r -> 0 <= max_lead r -> Zpos (answers r) <= lifetime r ->
   exists p p' run,

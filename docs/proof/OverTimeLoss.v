@@ -42,14 +42,25 @@ Definition cost (counting : choice -> bool) (A : adversary) (run : list answer) 
   | _ => 0
   end.
 
+(** [before] is the answers that a run begins with, in their order: the latest answer is first. *)
+Definition begins_with (run before : list answer) : Prop := exists later, run = later ++ before.
+
+Lemma a_run_begins_with_itself run : begins_with run run.
+Proof. now exists []. Qed.
+
+Lemma an_earlier_answer run a before : begins_with run (a :: before) -> begins_with run before.
+Proof. intros [later ->]. exists (later ++ [a]). now rewrite <- app_assoc. Qed.
+
 Section Runs_cost.
-  Variables (A : adversary) (D D' : list visit) (counting : choice -> bool) (most : Q).
+  Variables (A : adversary) (D D' : list visit) (counting : choice -> bool) (whole : list answer) (most : Q).
 
   Hypothesis epsilon_is_positive : forall run, (0 < epsilon (in_force (A run)))%Q.
-  Hypothesis epsilon_is_at_most : forall run, (epsilon (in_force (A run)) <= most)%Q.
+  Hypothesis epsilon_is_at_most : forall run,
+    begins_with whole run -> counting (A run) = true -> (epsilon (in_force (A run)) <= most)%Q.
   Hypothesis neighbours : exists someone, P_neighbour someone D D'.
   Hypothesis others_stay : forall run, counting (A run) = false -> count_at D (A run) = count_at D' (A run).
-  Hypothesis within_a_lifetime : forall run run', counting (A run) = true -> counting (A run') = true ->
+  Hypothesis within_a_lifetime : forall run run', begins_with whole run -> begins_with whole run' ->
+    counting (A run) = true -> counting (A run') = true ->
     at_tick (A run') <= at_tick (A run) + lifetime (in_force (A run')) - 1.
 
   Lemma answer_epsilon_is_positive run : (0 < answer_epsilon (in_force (A run)))%Q.
@@ -93,19 +104,21 @@ Section Runs_cost.
 
   (** Marks sit on slots: the marks of all earlier numbers that cost something run at the next tick that counts. *)
   Lemma charged_marks_run now before :
-    possible (over_time A D) before -> counting (A now) = true ->
+    begins_with whole now -> begins_with whole before -> possible (over_time A D) before -> counting (A now) = true ->
     ledger_is_known (in_force (A now)) (at_tick (A now)) (lost_at (A now)) = true ->
     (sum_costs (cost counting A) before <=
       sum_spent (running (in_force (A now)) (ledger before (lost_at (A now))) (at_tick (A now))))%Q.
   Proof.
-    intros before_possible counted known. induction before as [|a before IH]; [apply Qle_refl|].
-    destruct before_possible as [earlier [g gives_a]]. specialize (IH earlier). simpl.
+    intros whole_now whole_before before_possible counted known. induction before as [|a before IH]; [apply Qle_refl|].
+    apply an_earlier_answer in whole_before.
+    destruct before_possible as [earlier [g gives_a]]. specialize (IH whole_before earlier). simpl.
     destruct a as [|new| |]; simpl; try (rewrite Qplus_0_r; exact IH).
     destruct (noisy_answer _ _ _ _ _ _ _ gives_a) as [_ [tick_new spent_new]].
     pose proof (answer_epsilon_is_positive before) as positive. rewrite <- spent_new in *.
     unfold running in *. unfold ledger_is_known in known.
     destruct (counting (A before)) eqn:counted_before.
-    - pose proof (within_a_lifetime _ _ counted_before counted) as near. rewrite <- tick_new in near.
+    - pose proof (within_a_lifetime _ _ whole_before whole_now counted_before counted) as near.
+      rewrite <- tick_new in near.
       replace (is_kept (lost_at (A now)) new) with true
         by (unfold is_kept; destruct (lost_at (A now)); trivial; symmetry; apply Z.leb_le; apply Z.leb_le in known; lia).
       simpl. rewrite (proj2 (Z.leb_le (at_tick (A now)) _)) by lia. simpl. rewrite Qplus_comm.
@@ -115,36 +128,37 @@ Section Runs_cost.
       apply Qplus_le_compat; [now apply Qlt_le_weak | exact IH].
   Qed.
 
+  Hypothesis most_is_positive : (0 <= most)%Q.
+
   Lemma run_costs run :
-    possible (over_time A D) run -> (sum_costs (cost counting A) run <= most)%Q.
+    begins_with whole run -> possible (over_time A D) run -> (sum_costs (cost counting A) run <= most)%Q.
   Proof.
-    assert (most_is_positive : (0 <= most)%Q).
-    { apply Qle_trans with (epsilon (in_force (A []))); [|apply epsilon_is_at_most].
-      apply Qlt_le_weak, epsilon_is_positive. }
-    induction run as [|a before IH]; [trivial|]. intros [earlier [g gives_a]]. specialize (IH earlier). simpl.
+    induction run as [|a before IH]; [trivial|]. intros whole_run [earlier [g gives_a]].
+    apply an_earlier_answer in whole_run. specialize (IH whole_run earlier). simpl.
     destruct a as [|new| |]; simpl; try (rewrite Qplus_0_r; exact IH).
     destruct (counting (A before)) eqn:counted; [|rewrite Qplus_0_r; exact IH].
     destruct (noisy_answer _ _ _ _ _ _ _ gives_a) as [allowed _].
     apply andb_prop in allowed. destruct allowed as [known enough].
-    apply Qle_bool_iff in enough. apply Qle_trans with (epsilon (in_force (A before))); [|apply epsilon_is_at_most].
+    apply Qle_bool_iff in enough.
+    apply Qle_trans with (epsilon (in_force (A before))); [|now apply epsilon_is_at_most].
     refine (Qle_trans _ _ _ _ enough). apply Qplus_le_compat; [|apply Qle_refl]. now apply charged_marks_run.
   Qed.
 
-  Lemma loss_of_run run p p' :
-    run_chance same_answer (over_time A D) run p -> run_chance same_answer (over_time A D') run p' ->
+  Lemma loss_of_run p p' :
+    run_chance same_answer (over_time A D) whole p -> run_chance same_answer (over_time A D') whole p' ->
     (p <= exp (Q2R most) * p')%R.
   Proof.
-    apply loss_is_at_most with (cost counting A); try exact noise_is_positive; [exact answer_costs | exact run_costs].
+    apply loss_is_at_most with (cost counting A); try exact noise_is_positive; [exact answer_costs|].
+    intros. now apply run_costs; [apply a_run_begins_with_itself|].
   Qed.
 End Runs_cost.
 
 (** ** The promises *)
 
-(** Promise 10: "For D' that lacks one visit, an `over_time` location is (P, ε_l)-ADP over its whole output: all
-    ticks, k answers per window, and `unknown` at ticks that an adversary chooses."
-    Promise 33: "When ε, k, T, W, F, horizons or places change while a ledger exists, a visit pays at most the
-    larger of the two shares at an `over_time` location."
-    The adversary may change the rule at every tick, and lose the ledger. [most] is the largest ε_l. *)
+(** Promise 10: "For D' that lacks visits of one person which Kafka stamped in one slot, the loss of every run is at
+    most the largest ε_l."
+    Promise 33: "For visits stamped in one slot, the loss of every run is at most the largest ε_l." The adversary may
+    change the rule at every tick, and lose the ledger. [most] is the largest ε_l. *)
 Theorem one_visit_costs_at_most_a_share A D D' c most :
   (forall run, 0 < epsilon (in_force (A run)) <= most)%Q ->
   lacks_visits c 1 D D' ->
@@ -152,16 +166,17 @@ Theorem one_visit_costs_at_most_a_share A D D' c most :
   run_chance same_answer (over_time A D) run p -> run_chance same_answer (over_time A D') run p' ->
   (p <= exp (Q2R most) * p')%R.
 Proof.
-  intros epsilons lacks.
+  intros epsilons lacks run.
   set (counting := fun choice => (c <=? at_tick choice) && (at_tick choice <=? c + lifetime (in_force choice) - 1)).
   assert (counting_spec : forall choice,
     counting choice = true <-> c <= at_tick choice <= c + lifetime (in_force choice) - 1).
   { intros. unfold counting. rewrite andb_true_iff, !Z.leb_le. reflexivity. }
-  apply loss_of_run with counting; try apply epsilons; [apply lacks | |].
-  - intros run not_counted. unfold count_at. destruct (complete (A run)); [|reflexivity]. f_equal.
+  apply loss_of_run with counting; [intros; apply epsilons | intros; apply epsilons | apply lacks | | |].
+  - intros before not_counted. unfold count_at. destruct (complete (A before)); [|reflexivity]. f_equal.
     apply (other_counts_stay c 1); [assumption|]. unfold lifetime in *. intros counted.
-    rewrite (proj2 (counting_spec (A run))) in not_counted; [discriminate|]. unfold lifetime. lia.
-  - intros run run' counted counted'. apply counting_spec in counted, counted'. lia.
+    rewrite (proj2 (counting_spec (A before))) in not_counted; [discriminate|]. unfold lifetime. lia.
+  - intros before now _ _ counted counted'. apply counting_spec in counted, counted'. lia.
+  - apply Qle_trans with (epsilon (in_force (A run))); [apply Qlt_le_weak|]; apply epsilons.
 Qed.
 
 Definition same_count (x y : option Z) : {x = y} + {x <> y}.
@@ -176,8 +191,8 @@ Fixpoint numbers_do_not_count (A : adversary) (D D' : list visit) (run : list an
       ((exists new, a = Noisy new) -> count_at D (A before) = count_at D' (A before))
   end.
 
-(** Promise 14: "A person has a loss of 0 if no published number and no published hot spots were computed from a count
-    that contains the person." *)
+(** Promise 14: "A run of an `over_time` location whose numbers were all computed from counts that are the same under
+    D and D' has a loss of at most 0." *)
 Theorem other_answers_cost_nothing A D D' someone :
   (forall run, 0 < epsilon (in_force (A run)))%Q ->
   P_neighbour someone D D' ->
@@ -200,31 +215,57 @@ Qed.
 
 (** ** Repeated visits *)
 
-Definition most_answers (k W F H : Z) : Z :=
-  let N := H + W + F - 1 in k * (N / (W + F)) + Z.min k (N mod (W + F)).
+(** The most answers in N ticks: any W + F consecutive ticks have at most k. *)
+Definition answers_within (k lifetime N : Z) : Z := k * (N / lifetime) + Z.min k (N mod lifetime).
+Definition most_answers (k W F H : Z) : Z := answers_within k (W + F) (H + W + F - 1).
 
-Definition payment (r : rule) (H : Z) : Q :=
-  answer_epsilon r * inject_Z (most_answers (Zpos (answers r)) (window r) (max_lead r) H).
+Definition payment (r : rule) (N : Z) : Q :=
+  answer_epsilon r * inject_Z (answers_within (Zpos (answers r)) (lifetime r) N).
 
-Section Repeated_visits.
-  Variables (A : adversary) (D : list visit) (r : rule).
-  Hypothesis one_rule : forall run, in_force (A run) = r.
-  Hypothesis epsilon_is_positive : (0 < epsilon r)%Q.
+(** [ticks] ticks from [from] on that are all decided under one rule. *)
+Record stretch := { from : Z; ticks : Z; decided_under : rule }.
+
+Definition within (lo n : Z) (c : choice) : bool := (lo <=? at_tick c) && (at_tick c <? lo + n).
+Definition contains (s : stretch) : choice -> bool := within (from s) (ticks s).
+
+Fixpoint sum_payments (stretches : list stretch) : Q :=
+  match stretches with
+  | [] => 0
+  | s :: rest => payment (decided_under s) (ticks s) + sum_payments rest
+  end.
+
+Lemma share_of_answers r : epsilon r == (inject_Z (Zpos (answers r)) * answer_epsilon r)%Q.
+Proof. unfold answer_epsilon, Qeq. cbn -[Z.mul Pos.mul]. rewrite !Pos2Z.inj_mul. ring. Qed.
+
+Section One_stretch.
+  Variables (A : adversary) (D : list visit) (whole : list answer) (s : stretch).
+  Hypothesis positive : forall run, (0 < epsilon (in_force (A run)))%Q.
+  Hypothesis rule_is_positive : (0 < epsilon (decided_under s))%Q.
   Hypothesis ticks_increase : forall run a, at_tick (A run) < at_tick (A (a :: run)).
+  Hypothesis one_rule : forall run,
+    begins_with whole run -> contains s (A run) = true -> in_force (A run) = decided_under s.
 
-  (** The [n] ticks from [lo] on. *)
-  Definition within (lo n : Z) (c : choice) : bool := (lo <=? at_tick c) && (at_tick c <? lo + n).
+  Let r := decided_under s.
+  Definition is_inside (lo n : Z) : Prop := from s <= lo /\ lo + n <= from s + ticks s.
   Definition paid (lo n : Z) (run : list answer) : Q := sum_costs (cost (within lo n) A) run.
 
-  Lemma share_of_answers : epsilon r == (inject_Z (Zpos (answers r)) * answer_epsilon r)%Q.
-  Proof. unfold answer_epsilon, Qeq. cbn -[Z.mul Pos.mul]. rewrite !Pos2Z.inj_mul. ring. Qed.
-
-  Lemma paid_in_a_lifetime lo n run : n <= lifetime r -> possible (over_time A D) run -> (paid lo n run <= epsilon r)%Q.
+  Lemma rule_inside lo n run :
+    is_inside lo n -> begins_with whole run -> within lo n (A run) = true -> in_force (A run) = r.
   Proof.
-    intros short. apply run_costs.
-    - intros before. now rewrite one_rule.
-    - intros before. rewrite one_rule. apply Qle_refl.
-    - intros before before'. unfold within. rewrite !andb_true_iff, !Z.leb_le, !Z.ltb_lt, one_rule. lia.
+    unfold is_inside, within. rewrite andb_true_iff, Z.leb_le, Z.ltb_lt. intros inside whole_run near.
+    apply one_rule; [assumption|]. unfold contains, within. rewrite andb_true_iff, Z.leb_le, Z.ltb_lt. lia.
+  Qed.
+
+  Lemma paid_in_a_lifetime lo n run :
+    is_inside lo n -> n <= lifetime r -> begins_with whole run -> possible (over_time A D) run ->
+    (paid lo n run <= epsilon r)%Q.
+  Proof.
+    intros inside short. apply run_costs.
+    - exact positive.
+    - intros before whole_before near. rewrite (rule_inside lo n); trivial. apply Qle_refl.
+    - intros before now whole_before whole_now near near_now. rewrite (rule_inside lo n now); trivial.
+      unfold within in *. rewrite andb_true_iff, Z.leb_le, Z.ltb_lt in near, near_now. lia.
+    - now apply Qlt_le_weak.
   Qed.
 
   Lemma multiples x y : x <= y -> (inject_Z x * answer_epsilon r <= inject_Z y * answer_epsilon r)%Q.
@@ -232,19 +273,22 @@ Section Repeated_visits.
     intros le. apply Qmult_le_compat_r; [now rewrite <- Zle_Qle|]. apply Qlt_le_weak. now apply Qmult_lt_0_compat.
   Qed.
 
-  Lemma paid_at_each_tick lo n run : 0 <= n -> (paid lo n run <= inject_Z n * answer_epsilon r)%Q.
+  Lemma paid_at_each_tick lo n run :
+    is_inside lo n -> 0 <= n -> begins_with whole run -> (paid lo n run <= inject_Z n * answer_epsilon r)%Q.
   Proof.
-    intros sign. apply Qle_trans with (inject_Z (Z.max 0 (Z.min n (at_tick (A run) - lo))) * answer_epsilon r)%Q;
+    intros inside sign whole_run.
+    apply Qle_trans with (inject_Z (Z.max 0 (Z.min n (at_tick (A run) - lo))) * answer_epsilon r)%Q;
       [|apply multiples; lia].
     induction run as [|a before IH].
     { unfold paid. simpl. rewrite <- (Qmult_0_l (answer_epsilon r)). apply (multiples 0). lia. }
+    apply an_earlier_answer in whole_run. specialize (IH whole_run).
     unfold paid in *. simpl. specialize (ticks_increase before a).
     assert (one_more : (cost (within lo n) A before a <=
       inject_Z (if within lo n (A before) then 1 else 0) * answer_epsilon r)%Q).
     { assert (nothing : (0 <= inject_Z (if within lo n (A before) then 1 else 0) * answer_epsilon r)%Q).
       { rewrite <- (Qmult_0_l (answer_epsilon r)). apply (multiples 0). destruct (within _ _ _); lia. }
-      unfold cost. rewrite one_rule. destruct a; trivial. destruct (within _ _ _); [|assumption].
-      rewrite <- (Qmult_1_l (answer_epsilon r)) at 1. apply Qle_refl. }
+      unfold cost. destruct a; trivial. destruct (within lo n (A before)) eqn:near; [|assumption].
+      rewrite (rule_inside lo n); trivial. rewrite <- (Qmult_1_l (answer_epsilon r)) at 1. apply Qle_refl. }
     refine (Qle_trans _ _ _ (Qplus_le_compat _ _ _ _ IH one_more) _). unfold within.
     destruct (Z.leb_spec lo (at_tick (A before))), (Z.ltb_spec (at_tick (A before)) (lo + n)); simpl;
       rewrite <- Qmult_plus_distr_l, <- inject_Z_plus; apply multiples; lia.
@@ -262,46 +306,124 @@ Section Repeated_visits.
   Qed.
 
   (** Any W + F consecutive ticks have at most k answers. *)
-  Lemma paid_in_lifetimes (whole : nat) lo rest run :
-    0 <= rest <= lifetime r -> possible (over_time A D) run ->
-    (paid lo (Z.of_nat whole * lifetime r + rest) run <=
-      inject_Z (Zpos (answers r) * Z.of_nat whole + Z.min (Zpos (answers r)) rest) * answer_epsilon r)%Q.
+  Lemma paid_in_lifetimes (lifetimes : nat) lo rest run :
+    is_inside lo (Z.of_nat lifetimes * lifetime r + rest) -> 0 <= rest <= lifetime r ->
+    begins_with whole run -> possible (over_time A D) run ->
+    (paid lo (Z.of_nat lifetimes * lifetime r + rest) run <=
+      inject_Z (Zpos (answers r) * Z.of_nat lifetimes + Z.min (Zpos (answers r)) rest) * answer_epsilon r)%Q.
   Proof.
-    intros part run_possible. revert lo. induction whole as [|whole IH]; intros lo.
-    - rewrite Z.mul_0_r. simpl. destruct (Z.min_spec (Zpos (answers r)) rest) as [[_ ->] | [_ ->]].
+    intros inside part whole_run run_possible. revert lo inside. induction lifetimes as [|n IH]; intros lo inside.
+    - rewrite Z.mul_0_r. simpl in *. destruct (Z.min_spec (Zpos (answers r)) rest) as [[_ ->] | [_ ->]].
       + rewrite <- share_of_answers. now apply paid_in_a_lifetime.
       + now apply paid_at_each_tick.
-    - replace (Z.of_nat (S whole) * lifetime r + rest) with (lifetime r + (Z.of_nat whole * lifetime r + rest)) by lia.
-      rewrite (paid_splits lo (lifetime r) (Z.of_nat whole * lifetime r + rest) run ltac:(lia) ltac:(nia)).
-      refine (Qle_trans _ _ _ (Qplus_le_compat _ _ _ _ (paid_in_a_lifetime _ _ _ (Z.le_refl _) run_possible) (IH _)) _).
+    - replace (Z.of_nat (S n) * lifetime r + rest) with (lifetime r + (Z.of_nat n * lifetime r + rest)) in * by lia.
+      rewrite (paid_splits lo (lifetime r) (Z.of_nat n * lifetime r + rest) run ltac:(lia) ltac:(nia)).
+      assert (first_lifetime : is_inside lo (lifetime r)) by (unfold is_inside in *; nia).
+      assert (others : is_inside (lo + lifetime r) (Z.of_nat n * lifetime r + rest)) by (unfold is_inside in *; lia).
+      refine (Qle_trans _ _ _ (Qplus_le_compat _ _ _ _
+        (paid_in_a_lifetime _ _ _ first_lifetime (Z.le_refl _) whole_run run_possible) (IH _ others)) _).
       rewrite share_of_answers, <- Qmult_plus_distr_l, <- inject_Z_plus. apply multiples. lia.
   Qed.
-End Repeated_visits.
 
-(** Promise 11: "For D' that lacks any visits of one person in H consecutive slots, the loss at an `over_time`
-    location is at most (ε_l/k)·(k·⌊N/(W + F)⌋ + min(k, N mod (W + F))), with N = H + W + F - 1." *)
+  Lemma paid_in_the_stretch :
+    1 <= lifetime r -> 0 <= ticks s -> possible (over_time A D) whole ->
+    (paid (from s) (ticks s) whole <= payment r (ticks s))%Q.
+  Proof.
+    intros sign ticks_sign run_possible. unfold payment, answers_within. rewrite Qmult_comm.
+    pose proof (Z.div_mod (ticks s) (lifetime r) ltac:(lia)) as division.
+    pose proof (Z.mod_pos_bound (ticks s) (lifetime r) ltac:(lia)) as rest.
+    pose proof (Z.div_pos (ticks s) (lifetime r) ltac:(lia) ltac:(lia)) as lifetimes.
+    pose proof (paid_in_lifetimes (Z.to_nat (ticks s / lifetime r)) (from s) (ticks s mod lifetime r) whole) as bound.
+    rewrite Z2Nat.id in bound by lia.
+    replace (ticks s / lifetime r * lifetime r + ticks s mod lifetime r) with (ticks s) in bound by lia.
+    apply bound; [unfold is_inside; lia | lia | apply a_run_begins_with_itself | assumption].
+  Qed.
+End One_stretch.
+
+(** If every tick that costs something is in a stretch, a run costs at most what is paid in all stretches. *)
+Lemma stretches_cover A counting stretches run :
+  (forall run, 0 < epsilon (in_force (A run)))%Q ->
+  (forall before, begins_with run before -> counting (A before) = true ->
+    existsb (fun s => contains s (A before)) stretches = true) ->
+  (sum_costs (cost counting A) run <=
+    fold_right (fun s sum => paid A (from s) (ticks s) run + sum) 0 stretches)%Q.
+Proof.
+  intros positive. unfold paid. induction run as [|a before IH]; intros covered.
+  { simpl. clear. induction stretches as [|s rest IH]; [apply Qle_refl|]. simpl. now rewrite Qplus_0_l. }
+  simpl sum_costs at 1.
+  assert (earlier : forall run, begins_with before run -> begins_with (a :: before) run).
+  { intros run [later ->]. now exists (a :: later). }
+  specialize (IH (fun run whole_run => covered run (earlier run whole_run))).
+  specialize (covered before (earlier before (a_run_begins_with_itself before))).
+  apply Qle_trans with (
+    fold_right (fun s sum => sum_costs (cost (within (from s) (ticks s)) A) before + sum) 0 stretches +
+    fold_right (fun s sum => cost (contains s) A before a + sum) 0 stretches)%Q.
+  - apply Qplus_le_compat; [exact IH|]. clear IH earlier.
+    assert (signs : forall counts, (0 <= cost counts A before a)%Q) by (intros; now apply cost_is_not_negative).
+    assert (sum_sign : forall some, (0 <= fold_right (fun s sum => cost (contains s) A before a + sum) 0 some)%Q).
+    { induction some as [|s rest IH]; [apply Qle_refl|]. simpl. now apply (Qplus_le_compat 0 _ 0 _). }
+    unfold cost at 1. destruct a; trivial. destruct (counting (A before)); trivial. specialize (covered eq_refl).
+    induction stretches as [|s rest IH]; [discriminate|]. simpl in *. destruct (contains s (A before)).
+    + rewrite <- (Qplus_0_r (answer_epsilon _)) at 1. apply Qplus_le_compat; [apply Qle_refl | apply sum_sign].
+    + rewrite Qplus_0_l. now apply IH.
+  - clear. induction stretches as [|s rest IH]; [apply Qle_refl|]. simpl in *.
+    refine (Qle_trans _ _ _ _ (Qplus_le_compat _ _ _ _ (Qle_refl _) IH)).
+    match goal with |- (?x <= ?y)%Q => enough (same : x == y) by (rewrite same; apply Qle_refl) end.
+    unfold contains. ring.
+Qed.
+
+(** Promise 33: "If the ticks of a run whose counts differ are in stretches, each with N ticks under one rule, the
+    loss of the run is at most the sum of the formula over its stretches." The adversary may choose the rules from
+    the answers, so each run has its own stretches. *)
+Theorem repeated_visits_cost_the_formula_of_each_stretch A D D' someone run stretches :
+  (forall before, 0 < epsilon (in_force (A before)))%Q ->
+  (forall before a, at_tick (A before) < at_tick (A (a :: before))) ->
+  P_neighbour someone D D' ->
+  (forall s, In s stretches ->
+    (0 < epsilon (decided_under s))%Q /\ 1 <= lifetime (decided_under s) /\ 0 <= ticks s) ->
+  (forall before s, begins_with run before -> In s stretches -> contains s (A before) = true ->
+    in_force (A before) = decided_under s) ->
+  (forall before, begins_with run before -> count_at D (A before) <> count_at D' (A before) ->
+    exists s, In s stretches /\ contains s (A before) = true) ->
+  forall p p',
+  run_chance same_answer (over_time A D) run p -> run_chance same_answer (over_time A D') run p' ->
+  (p <= exp (Q2R (sum_payments stretches)) * p')%R.
+Proof.
+  intros positive increase neighbour shapes one_rule covered.
+  set (counting := fun c => if same_count (count_at D c) (count_at D' c) then false else true).
+  apply loss_is_at_most with (cost counting A); try exact (noise_is_positive A positive).
+  - intros before a. apply answer_costs; [assumption | now exists someone |]. intros before'. unfold counting.
+    now destruct (same_count _ _).
+  - intros run_possible. refine (Qle_trans _ _ _ (stretches_cover A counting stretches run positive _) _).
+    + intros before whole_before. unfold counting. destruct (same_count _ _) as [|different]; [discriminate|].
+      intros _. apply existsb_exists. now apply covered.
+    + clear covered. induction stretches as [|s rest IH]; [apply Qle_refl|]. simpl.
+      destruct (shapes s (or_introl eq_refl)) as [rule_positive [lifetime_sign ticks_sign]].
+      apply Qplus_le_compat.
+      * apply (paid_in_the_stretch A D); trivial. intros before whole_before. apply one_rule; simpl; auto.
+      * apply IH; intros; [apply shapes | eapply one_rule]; simpl; eauto.
+Qed.
+
+(** Promise 11: "Under one rule, the loss of every run is at most the formula." [lacks_visits] says what D' lacks.
+    All ticks that count it are in one stretch. *)
 Theorem repeated_visits_cost_the_formula A D D' r first H :
   (forall run, in_force (A run) = r) -> (forall run a, at_tick (A run) < at_tick (A (a :: run))) ->
   (0 < epsilon r)%Q -> 1 <= window r -> 0 <= max_lead r -> 1 <= H ->
   lacks_visits first H D D' ->
   forall run p p',
   run_chance same_answer (over_time A D) run p -> run_chance same_answer (over_time A D') run p' ->
-  (p <= exp (Q2R (payment r H)) * p')%R.
+  (p <= exp (Q2R (payment r (H + window r + max_lead r - 1))) * p')%R.
 Proof.
-  intros one_rule increase positive W_sign F_sign H_sign lacks.
-  assert (positive_at : forall run, (0 < epsilon (in_force (A run)))%Q) by (intros; now rewrite one_rule).
-  set (N := H + window r + max_lead r - 1).
-  apply loss_is_at_most with (cost (within first N) A); try exact (noise_is_positive A positive_at).
-  - intros before a. apply answer_costs; [assumption | apply lacks |]. intros run outside. unfold count_at.
-    destruct (complete (A run)); [|reflexivity]. f_equal. apply (other_counts_stay first H); [assumption|].
-    rewrite one_rule. unfold within in outside. apply andb_false_iff in outside.
-    rewrite Z.leb_gt, Z.ltb_ge in outside. subst N. lia.
-  - intros run run_possible. unfold payment. rewrite Qmult_comm. unfold most_answers. fold N.
-    pose proof (Z.div_mod N (lifetime r) ltac:(unfold lifetime; lia)) as division.
-    pose proof (Z.mod_pos_bound N (lifetime r) ltac:(unfold lifetime; lia)) as rest.
-    pose proof (Z.div_pos N (lifetime r) ltac:(subst N; lia) ltac:(unfold lifetime; lia)) as whole. fold (lifetime r).
-    pose proof (paid_in_lifetimes A D r one_rule positive increase (Z.to_nat (N / lifetime r)) first
-      (N mod lifetime r) run ltac:(lia) run_possible) as bound.
-    rewrite Z2Nat.id in bound by lia. replace (N / lifetime r * lifetime r + N mod lifetime r) with N in bound by lia.
-    exact bound.
+  intros one_rule increase positive W_sign F_sign H_sign lacks run p p'. destruct (proj1 lacks) as [someone neighbour].
+  set (s := {| from := first; ticks := H + window r + max_lead r - 1; decided_under := r |}).
+  replace (Q2R (payment r _)) with (Q2R (sum_payments [s])) by (apply Qeq_eqR, Qplus_0_r).
+  apply (repeated_visits_cost_the_formula_of_each_stretch A D D' someone); trivial.
+  - intros. now rewrite one_rule.
+  - intros s' [<- | []]. unfold s, lifetime. simpl. repeat split; [assumption | lia | lia].
+  - intros before s' _ [<- | []] _. apply one_rule.
+  - intros before _ different. exists s. split; [now left|].
+    destruct (contains s (A before)) eqn:inside; [reflexivity | elim different]. unfold count_at.
+    destruct (complete (A before)); [|reflexivity]. f_equal. apply (other_counts_stay first H); [assumption|].
+    rewrite one_rule. unfold contains, within, s in inside. simpl in inside. apply andb_false_iff in inside.
+    rewrite Z.leb_gt, Z.ltb_ge in inside. lia.
 Qed.

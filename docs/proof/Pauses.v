@@ -4,8 +4,8 @@ From Coq Require Import ZArith QArith List Bool Lia Lqa.
 From Kernel Require Import OverTime.
 Open Scope Z_scope.
 
-(** Promise 19: "Whether a location is `paused` at a tick, and until when, is a function of published answers, the
-    public configuration and the public clock." The marks are published answers. *)
+(** Promise 19: "A `paused` answer, with the tick at which it ends, is the same for every count and every noise." The
+    marks are published answers. *)
 Theorem pause_does_not_depend_on_counts r marks t lost later count noise count' noise' :
   step r marks t count noise lost = Paused later -> step r marks t count' noise' lost = Paused later.
 Proof.
@@ -30,7 +30,7 @@ Proof.
     destruct (_ <=? _); [simpl; lra | assumption].
 Qed.
 
-(** Promise 19: "With k = 1, the next number after a number is published at least W + F ticks later." *)
+(** Promise 19: "With k = 1, the number after one that has spent ε_l is at least W + F ticks later." *)
 Theorem next_number_is_a_lifetime_later r marks m t count noise lost new :
   answers r = 1%positive -> (0 < epsilon r)%Q -> (forall m', In m' marks -> 0 <= spent m')%Q ->
   In m marks -> spent m == epsilon r ->

@@ -99,15 +99,15 @@ Section Runs.
       + eapply chance_is_not_negative; [apply positive | exact last].
   Qed.
 
-  (** So if the costs of every possible run add up to [epsilon] at most, the loss of every run is [epsilon] at most.
-      So is that of every set of runs, because its chance is the sum of theirs. *)
-  Lemma loss_is_at_most cost epsilon :
+  (** So if the costs of a run add up to [epsilon] at most, or it is not possible, its loss is [epsilon] at most. So is
+      that of every set of such runs, because its chance is the sum of theirs. *)
+  Lemma loss_is_at_most cost epsilon run :
     (forall before a p p', answer_chance m before a p -> answer_chance m' before a p' ->
       p <= exp (Q2R (cost before a)) * p') ->
-    (forall run, possible m run -> (sum_costs cost run <= epsilon)%Q) ->
-    forall run p p', run_chance m run p -> run_chance m' run p' -> p <= exp (Q2R epsilon) * p'.
+    (possible m run -> (sum_costs cost run <= epsilon)%Q) ->
+    forall p p', run_chance m run p -> run_chance m' run p' -> p <= exp (Q2R epsilon) * p'.
   Proof.
-    intros each bounded run p p' chances chances'.
+    intros each bounded p p' chances chances'.
     pose proof (run_chance_is_not_negative m' run p' positive' chances') as p'_sign.
     pose proof (exp_pos (Q2R epsilon)) as factor.
     destruct (impossible_runs run p chances) as [-> | run_possible]; [apply Rmult_le_pos; lra|].

@@ -15,6 +15,7 @@ from tests.docs.guarantees import collect_tests, find_tests
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
 _PARTS = re.compile(r"^\*\*(Promise|Assumes)\.\*\*", re.MULTILINE)
+_PROVEN = re.compile(r"(.+?) \((\[\w+\]\(proof/\w+\.v\)(?:, \[\w+\]\(proof/\w+\.v\))*)\)\.(?: |$)")
 
 
 @cache
@@ -68,24 +69,28 @@ def test_assumptions_are_explained(promises: dict[str, str], named: dict[str, An
     assert used == explained
 
 
-def test_theorems_quote_their_promises(promises: dict[str, str], root: Path) -> None:
-    """Each theorem of docs/proof quotes the sentence of a promise that it proves, and the promise links to its file."""
+def list_proven_sentences(promises: dict[str, str]) -> set[tuple[str, str, str]]:
+    """Return (number of the promise, sentence, file) for each sentence that a promise has under "Proof"."""
+    proven = set()
+    for text in promises.values():
+        found = re.search(r"\*\*Proof\.\*\* (.+?)\n\n", text + "\n\n", re.DOTALL)
+        paragraph = " ".join(found[1].split()) if found else ""
+        assert _PROVEN.sub("", paragraph) == "", f"not a sentence with its file: {paragraph}"
+        number = _PROMISE.findall(text)[0][0]
+        for sentence, files in _PROVEN.findall(paragraph):
+            proven |= {(number, sentence, file) for file in re.findall(r"\(proof/(\w+\.v)\)", files)}
+    return proven
+
+
+def test_proofs_quote_the_theorems(promises: dict[str, str], root: Path) -> None:
+    """The sentences under "Proof" are those of the theorems of docs/proof, and each theorem has a sentence there."""
     quoted = set()
     for path in (root / "docs/proof").glob("*.v"):
         *parts, _ = re.split(r"^ *Theorem ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         for part in parts:
             comment = " ".join(part.rpartition("(**")[2].split())
-            found = re.findall(r'Promise (\d+): "(.+?)"(?= |$)', comment)
+            found = re.findall(r'Promise (\d+): "(.+?)\."(?= |$)', comment)
             assert found, f"{path.name}: a theorem quotes no promise: {comment}"
-            for number, sentence in found:
-                text = next(text for text in promises.values() if text.startswith(f"### {number}. "))
-                assert sentence in " ".join(text.split()), sentence
-                quoted.add((number, path.name))
-    linked = {
-        (number, file)
-        for text in promises.values()
-        for number in _PROMISE.findall(text)[0][:1]
-        for file in re.findall(r"\(proof/(\w+\.v)\)", text)
-    }
-    assert quoted == linked
-    assert len(linked) > 10
+            quoted |= {(number, sentence, path.name) for number, sentence in found}
+    assert quoted == list_proven_sentences(promises)
+    assert len(quoted) > 15
