@@ -1,11 +1,13 @@
 """The input records: visits, single or in batches, and the reasons to refuse one (docs/interface.md, section 4).
 
 Each visit is validated on its own: the other visits of its record and the other keys of the batch do not matter
-(docs/rules.md, rule 7). Unknown keys are ignored, so that producers can add keys.
+(docs/rules.md, rule 7). Unknown keys are ignored, so that producers can add keys. `__deleted` is a known key: a change
+data capture writes it into a row that it has deleted, which is not a visit.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, TypeGuard
@@ -48,13 +50,17 @@ _ID_SCHEMA: Final = {
 }
 
 
+DELETED: Final = "__deleted"
+"""The key that Debezium adds to a row. It is "true" if the row has been deleted."""
+
+
 class Reason(StrEnum):
     """Why a record or a visit becomes a dead letter: a closed list, in the order of the checks.
 
     * `not_json`: the record is not strict JSON in UTF-8 (RFC 8259). This includes NaN, bad UTF-8, lone surrogates,
       trailing bytes, an empty value, a tombstone, integers of more than 4,300 digits, and nesting deeper than 200.
     * `not_a_visit`: the record is not an object, its `visits` is not a list, the visit is not an object with the three
-      required keys, or the record is an envelope inside another framing.
+      required keys, its `__deleted` is true, or the record is an envelope inside another framing.
     * `bad_id`: an id is not a string of 1 to 256 bytes of UTF-8, or contains a control character (Unicode category Cc).
     * `bad_time`: a time is neither an RFC 3339 string with an offset, of an existing date and time, nor an integer of
       16 digits.
@@ -139,13 +145,20 @@ Instant = Annotated[int, PlainValidator(_read_instant), PlainSerializer(format_i
 Consent = Annotated[bool, PlainValidator(_check_consent), WithJsonSchema({"type": "boolean"})]
 
 
+def _describe_deletion(schema: dict[str, Any]) -> None:
+    schema["properties"][DELETED] = {
+        "not": {"enum": [True, "true"]},
+        "description": "Written by a change data capture such as Debezium. A deleted row is not a visit.",
+    }
+
+
 class Visit(BaseModel):
     """One person's stay at one location: [arrived_at, left_at). In Python the times are instants (microseconds).
 
     `consent`: the person agrees that this visit counts in published lower bounds (docs/rules.md, rule 13).
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", json_schema_extra=_describe_deletion)
 
     person_id: Identifier
     location_id: Identifier
@@ -205,12 +218,11 @@ def open_record(value: bytes | None) -> list[Any] | Fault:
     if value is None:
         return Fault(Reason.NOT_JSON, "value: expected JSON in UTF-8, found a tombstone")
     prefix = next((name for name, (first, _length) in _PREFIXES.items() if value.startswith(first)), None)
-    if prefix is not None:
-        value = value[_PREFIXES[prefix][1] :]
+    text = value if prefix is None else value[_PREFIXES[prefix][1] :]
     try:
-        record = from_json(value, allow_inf_nan=False, cache_strings="keys")
+        record = from_json(text, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
-        return _report_invalid_json(error, prefix)
+        return _report_invalid_json(error, value, prefix)
     return _open_envelopes(record, prefix)
 
 
@@ -237,7 +249,23 @@ def _find_envelope(record: dict[str, Any]) -> str | None:
     return "cloudevents" if "specversion" in record and not record.keys() & {"person_id", "visits"} else None
 
 
-def _report_invalid_json(error: ValueError, prefix: str | None) -> Fault:
+_HEADERS: Final = (
+    (
+        re.compile(rb"\0.{8}\s*[{\[]", re.DOTALL),
+        "the 9 bytes of Apicurio's serializers before the JSON: set apicurio.registry.as-confluent=true there",
+    ),
+    (
+        re.compile(rb"\x03[\0\x05].{16}", re.DOTALL),
+        "the 18 bytes of AWS Glue's serializers: use a serializer without a registry",
+    ),
+)
+"""Headers that are not read, because no record that is plain JSON can be mistaken for them, and how to avoid them."""
+
+
+def _report_invalid_json(error: ValueError, value: bytes, prefix: str | None) -> Fault:
+    for header, found in _HEADERS:
+        if header.match(value):
+            return Fault(Reason.NOT_JSON, f"value: expected JSON, found {found}")
     where = str(error).rpartition(" at ")[2]
     after = "" if prefix is None else f" after the {_PREFIXES[prefix][1]} bytes of {prefix}"
     return Fault(Reason.NOT_JSON, f"value: invalid JSON at {where}{after}")
@@ -247,8 +275,19 @@ _IDS: Final = ("person_id", "location_id")
 REQUIRED: Final = (*_IDS, "arrived_at")
 """The required keys of a visit."""
 
+_CHANGE: Final = {"before", "after"}
+"""Two keys of Debezium's description of a change, which contains the row."""
+
 _NO_OBJECT: Final = Fault(Reason.NOT_A_VISIT, "visit: expected an object")
 _NO_KEY: Final = {key: Fault(Reason.NOT_A_VISIT, f"{key}: expected this key in every visit") for key in REQUIRED}
+_NO_ROW: Final = Fault(
+    Reason.NOT_A_VISIT,
+    "visit: found a change event (before, after): unwrap its row with Debezium's transformation ExtractNewRecordState",
+)
+_NO_LONGER: Final = Fault(
+    Reason.NOT_A_VISIT,
+    f"{DELETED}: found a deleted row: set delete.tombstone.handling.mode=drop in Debezium's ExtractNewRecordState",
+)
 _BAD_ID: Final = {key: Fault(Reason.BAD_ID, f"{key}: expected a string, {_ID_SCHEMA['description']}") for key in _IDS}
 
 
@@ -264,13 +303,21 @@ def read_visit(value: object) -> Visit | Fault:
         return min(map(_make_fault, details), key=_find_order)
 
 
+def is_deleted(visit: dict[str, Any]) -> bool:
+    """Return whether a change data capture has marked a row as deleted."""
+    mark = visit.get(DELETED)
+    return mark is True or mark == "true"
+
+
 def _check_keys_and_ids(value: object) -> Fault | None:
     """Return a fault in the keys or ids. The model finds it too, but too slowly for millions of invalid visits."""
     if not isinstance(value, dict):
         return _NO_OBJECT
+    if is_deleted(value):
+        return _NO_LONGER
     for key in REQUIRED:
         if key not in value:
-            return _NO_KEY[key]
+            return _NO_ROW if value.keys() >= _CHANGE else _NO_KEY[key]
     for key in _IDS:
         if not (isinstance(value[key], str) and is_identifier(value[key])):
             return _BAD_ID[key]

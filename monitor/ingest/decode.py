@@ -24,6 +24,7 @@ from monitor.contracts.visits import (
     REQUIRED,
     Fault,
     Reason,
+    is_deleted,
     is_identifier,
     is_microseconds,
     open_record,
@@ -194,7 +195,7 @@ def _to_visit(item: dict[str, Any]) -> _Visit | None:
         or not is_identifier(location)
     ):
         return None
-    if type(consent) is not bool or not (left is None or type(left) is str):
+    if is_deleted(item) or type(consent) is not bool or not (left is None or type(left) is str):
         return None
     return _Visit(person, location, arrived, left, consent)
 

@@ -30,6 +30,7 @@ SCHEMA = Draft202012Validator(build_visits_schema())
         {"location_id": "a/b c"},
         {"app": [1]},
         {"consent": True},
+        {"__deleted": "false"},
     ],
 )
 def test_valid_visits_fit_the_schema(change: dict[str, Any]) -> None:
@@ -50,6 +51,8 @@ def test_valid_visits_fit_the_schema(change: dict[str, Any]) -> None:
         {"location_id": "\u0085"},
         {"person_id": "a" * 257},
         {"arrived_at": 0},
+        {"__deleted": "true"},
+        {"__deleted": True},
         *NOT_BOOLEAN,
     ],
 )
@@ -200,6 +203,11 @@ def test_framing_changes_no_plain_record() -> None:
         (FRAMED["cloudevents"].replace(b"data", b"data_base64"), "not_a_visit", "data: expected an object"),
         (FRAMED["cloudevents"].replace(TEXT, b'{"visits": {}}'), "not_a_visit", "visits: expected a list"),
         (None, "not_json", "tombstone"),
+        (b"\0\0\0\0\0\0\0\0\7" + TEXT, "not_json", "found the 9 bytes of Apicurio's serializers"),
+        (b"\0\xff{\n\r\xff\0\0\1 " + TEXT, "not_json", "set apicurio.registry.as-confluent=true"),
+        (b"\3\0" + b"\x11" * 16 + TEXT, "not_json", "found the 18 bytes of AWS Glue's serializers"),
+        (b"\3\5" + b"{" * 16 + b"x\x9c", "not_json", "use a serializer without a registry"),
+        (b"\3\7" + b"\x11" * 16 + TEXT, "not_json", "invalid JSON at line 1 column 1"),
     ],
 )
 def test_broken_framing_is_explained(value: bytes | None, reason: str, hint: str) -> None:
@@ -209,6 +217,32 @@ def test_broken_framing_is_explained(value: bytes | None, reason: str, hint: str
     assert fault.reason == reason
     assert hint in fault.error
     assert "p-17" not in fault.error
+
+
+@pytest.mark.promise(24)
+def test_deleted_rows_are_refused() -> None:
+    """A row that Debezium has marked as deleted is not a visit, whatever else it has. Other marks change nothing."""
+    only_key = dict.fromkeys(GOOD)
+    for visit, mark in itertools.product((GOOD, {**GOOD, "left_at": ""}, only_key, {}), ("true", True)):
+        fault = read_visit({**visit, "__deleted": mark})
+        assert isinstance(fault, Fault)
+        assert fault.reason == "not_a_visit"
+        assert "__deleted: found a deleted row: set delete.tombstone.handling.mode=drop" in fault.error
+    marks: list[Any] = ["false", False, None, 1, 1.0, "TRUE", "", [True], {"true": True}]
+    assert [read_visit({**GOOD, "__deleted": mark}) for mark in marks] == [read_visit(GOOD)] * len(marks)
+
+
+@pytest.mark.parametrize("change", [{"before": None, "after": GOOD, "op": "c"}, {"before": GOOD, "after": None}])
+@pytest.mark.parametrize("form", ["plain", "connect"])
+def test_change_event_is_named(change: dict[str, Any], form: str) -> None:
+    """A change event whose row is not unwrapped is refused, and the error names the transformation."""
+    opened = open_record(json.dumps(change if form == "plain" else {"schema": {}, "payload": change}).encode())
+    assert opened == [change]
+    fault = read_visit(change)
+    assert isinstance(fault, Fault)
+    assert fault.reason == "not_a_visit"
+    assert "ExtractNewRecordState" in fault.error
+    assert isinstance(read_visit({**change, **GOOD}), Visit)
 
 
 def test_microseconds_are_times() -> None:

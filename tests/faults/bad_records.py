@@ -44,6 +44,19 @@ KINDS: Final[dict[str, tuple[Callable[[bytes], bytes | None], str, str]]] = {
         "not_a_visit",
     ),
     "no location": (lambda marker: _encode(marker, b'"arrived_at": "2026-11-20T12:00:00Z"}'), "0", "not_a_visit"),
+    "a deleted row": (lambda marker: _encode(marker, b'"__deleted": "true", ' + ARRIVED), "0", "not_a_visit"),
+    "a row marked as deleted by a boolean": (
+        lambda marker: _encode(marker, b'"__deleted": true, ' + ARRIVED),
+        "0",
+        "not_a_visit",
+    ),
+    "a change event": (
+        lambda marker: b'{"before": null, "op": "c", "after": ' + _encode(marker) + b"}",
+        "0",
+        "not_a_visit",
+    ),
+    "a header of Apicurio": (lambda marker: b"\0" * 8 + b"\7" + _encode(marker), WHOLE, "not_json"),
+    "a header of AWS Glue": (lambda marker: b"\3\0" + b"\x11" * 16 + _encode(marker), WHOLE, "not_json"),
     "a control character": (lambda marker: _encode(marker + b"\\u0007"), "0", "bad_id"),
     "a number as an id": (lambda marker: b'{"person_id": 17, "x": "' + marker + b'", ' + ARRIVED, "0", "bad_id"),
     "a huge integer as a time": (

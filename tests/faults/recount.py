@@ -203,6 +203,8 @@ def _read_times(visit: Any) -> tuple[int, int | None]:
     """
     if not isinstance(visit, dict) or not {"person_id", "location_id", "arrived_at"} <= visit.keys():
         raise RefusedError("not_a_visit")
+    if json.dumps(visit.get("__deleted")).strip('"') == "true":  # Debezium writes text, others a boolean
+        raise RefusedError("not_a_visit")
     if not all(isinstance(visit[name], str) and is_id(visit[name]) for name in ("person_id", "location_id")):
         raise RefusedError("bad_id")
     try:

@@ -32,6 +32,8 @@ _ARRIVALS: Final = (
     1_767_261_599_999_999,
 )
 _DEPARTURES: Final = ("2026-01-01T10:59:59Z", 1_767_265_200_000_000, "2031-01-01T00:00:00-03:30", None)
+_DELETIONS: Final = ("true", True)
+_NO_DELETIONS: Final = ("false", False, None, 1, 1.0, "TRUE", [True])
 _SNIPPETS: Final = (
     *(
         b'"',
@@ -67,6 +69,7 @@ _SNIPPETS: Final = (
     *(
         b'"person_id":"x",',
         b'"left_at":null,',
+        b'"__deleted":"true",',
         b"T24:00:00Z",
         b"0000-00-00",
         b"9" * 40,
@@ -185,6 +188,8 @@ class RecordGenerator:
         }
         if draw.random() < 0.8:
             visit["left_at"] = draw.choice(_DEPARTURES)
+        if draw.random() < 0.05:
+            visit["__deleted"] = draw.choice(_NO_DELETIONS)
         if draw.random() < 0.1:
             visit["app"] = draw.choice(self._seeds.values)
         return visit
@@ -217,6 +222,8 @@ class RecordGenerator:
         draw, seeds = self._draw, self._seeds
         good = [self._visit() for _ in range(draw.choice([0, 1, 1, 2]))]
         items = [*good, *(draw.choice(seeds.items) for _ in range(draw.choice([1, 1, 2, 4])))]
+        if draw.random() < 0.1:
+            items.append({**self._visit(), "__deleted": draw.choice(_DELETIONS)})
         draw.shuffle(items)
         return GeneratedRecord(self._text({**draw.choice(seeds.envelopes), "visits": items}), good, untouched=True)
 

@@ -113,6 +113,8 @@ BAD_VISITS: list[tuple[dict[str, Any], Reason]] = [
     ({"arrived_at": None}, Reason.BAD_TIME),
     ({"left_at": ""}, Reason.BAD_TIME),
     ({"left_at": 0}, Reason.BAD_TIME),
+    ({"__deleted": "true"}, Reason.NOT_A_VISIT),
+    ({"__deleted": True, "person_id": ""}, Reason.NOT_A_VISIT),
     ({"consent": None}, Reason.BAD_CONSENT),
     ({"consent": 1}, Reason.BAD_CONSENT),
     ({"consent": "true", "left_at": "1999-01-01T00:00:00Z"}, Reason.BAD_CONSENT),
@@ -164,7 +166,8 @@ def test_bad_framing_loses_nothing_else() -> None:
 def test_additional_keys() -> None:
     """Additional keys are accepted, including keys with numbers that no double can represent."""
     grown = record({**GOOD, "app": {"n": 1}}, schema=2).replace(b'"n": 1', b'"n": 1e999')
-    assert reasons(grown, json.dumps({**GOOD, "app": 1}).encode()) == []
+    kept = json.dumps({**GOOD, "__deleted": "false"}).encode()
+    assert reasons(grown, json.dumps({**GOOD, "app": 1}).encode(), kept) == []
     assert len(decode_all([grown]).persons) == 1
 
 

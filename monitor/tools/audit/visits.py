@@ -14,7 +14,7 @@ from itertools import accumulate, repeat
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, NoReturn
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError, convert, field
 
 from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.parsing import AuditError, is_id, parse_instant
@@ -161,11 +161,14 @@ class _Visit(Struct):
     arrived_at: str | int
     left_at: str | int | None = None
     consent: bool = False
+    deleted: Any = field(default=None, name="__deleted")
 
 
 def _parse_visit(value: Any, stamped: int, terms: AuditTerms) -> Line:
     """Parse a visit from its JSON. Raise ValueError or ValidationError if it is invalid."""
     visit = convert(value, _Visit)
+    if visit.deleted is True or visit.deleted == "true":
+        raise ValueError("expected a row that is not deleted")
     arrived = _read_time(visit.arrived_at)
     left = arrived + terms.default_stay if visit.left_at is None else _read_time(visit.left_at)
     return _require_valid(Line(visit.person_id, visit.location_id, arrived, left, stamped, visit.consent))

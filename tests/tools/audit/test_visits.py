@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 
 import pytest
 
-from monitor.contracts.visits import Fault, open_record
+from monitor.contracts.visits import Fault, open_record, read_visit
 from monitor.tools.audit import AuditError, audit
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.recount import create_recounts
-from monitor.tools.audit.visits import parse_visits, read_visits
+from monitor.tools.audit.visits import decode, parse_visits, read_visits
 from tests.tools.audit.conftest import Tiny
 
 DAY = "2026-01-01T"
@@ -198,3 +199,12 @@ def test_nesting_is_limited_as_by_the_service(depth: int, inner: bytes) -> None:
     """The audit refuses exactly the records whose nesting the service refuses, whatever the innermost value is."""
     record = b'{"visits": [], "other": ' + b"[" * (depth - 1) + inner + b"]" * (depth - 1) + b"}"
     assert (parse_visits(record) is None) == isinstance(open_record(record), Fault)
+
+
+@pytest.mark.parametrize("mark", ["true", True, "false", False, None, 1, 1.0, "TRUE", [True]])
+def test_deletions_are_read_as_by_the_service(mark: object, tiny: Tiny) -> None:
+    """The audit refuses exactly the rows marked as deleted that the service refuses."""
+    visit = {"person_id": "p1", "location_id": "inn", "arrived_at": "2026-11-20T08:15:00Z", "__deleted": mark}
+    [read] = decode(json.dumps(visit).encode(), 7, read_terms(tiny.write()[1]))
+    assert isinstance(read, int) == isinstance(read_visit(visit), Fault)
+    assert isinstance(read, int) == (json.dumps(mark).strip('"') == "true")
