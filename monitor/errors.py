@@ -6,6 +6,7 @@ MonitorError
 │   ├── ContradictionError      targets that no plan can meet together
 │   ├── DelaysError             a file of report delays that cannot be used
 │   ├── DurationError           an invalid duration
+│   ├── FileFormatError         a file of rows that cannot be read: another format, a broken quote, missing columns
 │   ├── TimeError               an invalid time
 │   └── TokenError              a text from which a subscriber cannot resume
 ├── PrivacyError                exit 2: a value that the privacy arithmetic cannot use
@@ -43,6 +44,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import ClassVar
 
 EXIT_DONE = 0
@@ -103,6 +105,15 @@ class ConfigError(UsageError):
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         lines = "\n".join(f"  - {problem}" for problem in problems)
         super().__init__(f"{source}: {count}, nothing was started:\n{lines}")
+
+
+class FileFormatError(UsageError):
+    """A file of rows that cannot be read: it has another format, a broken quote, or a header that does not fit."""
+
+    def __init__(self, path: Path, problems: tuple[Problem, ...]) -> None:
+        self.problems = problems
+        lines = [str(problem) for problem in problems]
+        super().__init__(f"{path}: {lines[0]}" if len(lines) == 1 else "\n  - ".join([f"{path}:", *lines]))
 
 
 class ContradictionError(UsageError):

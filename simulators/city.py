@@ -17,6 +17,7 @@ from monitor.tools.convert.files import (
     format_csv_line,
     open_atomically,
 )
+from monitor.tools.new_files import PUBLIC
 from monitor.tools.town import Ints, Town
 
 _CENTRE: Final = (40.0, -30.0)  # in the open ocean, so that it is no real town
@@ -35,7 +36,7 @@ def write_registry(path: Path, places: int, seed: int) -> None:
     """Write the registry of a town's places."""
     draw = np.random.default_rng(seed)
     coordinates = (np.array(_CENTRE) + draw.normal(0, _SPREAD, (places, 2))).round(6)
-    with open_atomically(path) as out:
+    with open_atomically(path, mode=PUBLIC) as out:
         out.write(format_csv_line(REGISTRY_HEADER))
         for number, (latitude, longitude) in enumerate(coordinates.tolist(), start=1):
             out.write(format_csv_line((f"place-{number}", f"Place {number}", f"{latitude}", f"{longitude}")))

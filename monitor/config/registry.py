@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from monitor.config.bounded_lines import open_lines
+from monitor.config.csv_table import Table, is_utf_8
 from monitor.config.describe_problems import find_similar
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
 from monitor.config.single_values import has_controls
 from monitor.contracts.visits import ID_BYTES, is_identifier
-from monitor.errors import ConfigError, Problem
+from monitor.errors import ConfigError, FileFormatError, Problem
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude", "kind")
 MAX_LISTED: Final = 20
 _KEY: Final = "locations.file"
+_FORM: Final = "location_id[,name,latitude,longitude,kind]"
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
 _COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
@@ -41,17 +43,15 @@ def load_registry(path: Path) -> tuple[Location, ...]:
     Raises:
         ConfigError: with the first 20 problems of the file and the number of others.
     """
-    rows = _split_rows(path, _read_file(path))
-    reader = _Reader(tuple(rows[0][1]) if rows else ())
-    problems = list(reader.find_header_problems())
-    if not problems:
-        locations = tuple(reader.read_location(line, row) for line, row in rows[1:])
-        problems = reader.problems
-        if not rows[1:]:
-            problems = [Problem("the file", "without a location", "at least one", "Add a line for each location.")]
-    if problems:
-        raise ConfigError(str(path), _limit(problems))
-    return locations
+    try:
+        with open_lines(path) as lines:
+            return _read_locations(path, Table(lines))
+    except FileFormatError as error:
+        raise ConfigError(str(path), error.problems) from None
+    except (OSError, EOFError, zlib.error) as error:
+        value = f"{path} ({(error.strerror if isinstance(error, OSError) else None) or 'unreadable'})"
+        remedy = "Correct the path, which is relative to the configuration file."
+        raise ConfigError(str(path), (Problem(_KEY, value, "a readable file", remedy),)) from None
 
 
 def find_unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
@@ -69,32 +69,24 @@ def find_unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequenc
                 yield Problem(key, repr(location), "a location of the registry", hint)
 
 
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        value = f"{path} ({error.strerror or 'unreadable'})"
-        problem = Problem(
-            _KEY, value, "a readable file", "Correct the path, which is relative to the configuration file."
-        )
-        raise ConfigError(str(path), (problem,)) from None
-
-
-def _split_rows(path: Path, content: bytes) -> list[tuple[int, list[str]]]:
-    """Return the non-blank rows, each with the number of its last line."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        problem = Problem(_KEY, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.")
-        raise ConfigError(str(path), (problem,)) from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        return [(reader.line_num, row) for row in reader if row]
-    except csv.Error as error:
-        problem = Problem(
-            f"line {reader.line_num}", f"invalid CSV ({error})", "fields separated by commas", "Correct it."
-        )
-        raise ConfigError(str(path), (problem,)) from None
+def _read_locations(path: Path, table: Table) -> tuple[Location, ...]:
+    advice = f"Write the columns {_FORM}, separated by commas."
+    table.find_columns(COLUMNS[:1], COLUMNS[1:], position=(("latitude",), ("longitude",)), advice=advice)
+    reader = _Reader(tuple(table.header))
+    problems = list(reader.find_header_problems())
+    if not problems:
+        rows = table.read_rows(lambda cells: len(cells) == len(table.header))
+        locations: tuple[Location, ...] = ()
+        try:
+            locations = tuple(reader.read_location(line, cells) for line, cells in rows if cells)
+        except FileFormatError as error:
+            reader.problems += error.problems
+        problems = reader.problems
+        if not (locations or problems):
+            problems = [Problem("the file", "without a location", "at least one", "Add a line for each location.")]
+    if problems:
+        raise ConfigError(str(path), _limit(problems))
+    return locations
 
 
 def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
@@ -112,26 +104,12 @@ class _Reader:
     _line_of: dict[str, int] = field(default_factory=dict)
 
     def find_header_problems(self) -> Iterator[Problem]:
-        """Yield the problems of the first line."""
-        form = "location_id[,name,latitude,longitude,kind]"
-        if "location_id" not in self.header:
-            header = ",".join(self.header)[:80]
-            yield Problem("the header", repr(header) if header else "missing", form, "Make it the first line.")
-            return
+        """Yield the problems of the first line that only a registry has."""
         for column in dict.fromkeys(self.header):
             if column not in COLUMNS:
                 near = find_similar(column, COLUMNS)
                 hint = f"Did you mean {near}?" if near else "Remove the column."
-                yield Problem("the header", repr(column[:80]), f"columns of {form}", hint)
-            elif self.header.count(column) > 1:
-                yield Problem("the header", repr(column), "each column once", "Remove one.")
-        if ("latitude" in self.header) != ("longitude" in self.header):
-            yield Problem(
-                "the header",
-                repr(",".join(self.header)),
-                "both latitude and longitude, or neither",
-                "Add the missing column.",
-            )
+                yield Problem("the header", repr(column[:80]), f"columns of {_FORM}", hint)
 
     def read_location(self, line: int, row: list[str]) -> Location:
         """Return the location of a row. Its problems are appended to `problems`."""
@@ -141,16 +119,25 @@ class _Reader:
             self.problems.append(Problem(f"line {line}", count, f"{len(self.header)} fields, as in the header", remedy))
             return Location("")
         cells = dict(zip(self.header, row, strict=True))
+        latitude, longitude = (self._read_degrees(line, name, cells.get(name, "")) for name in _BOUNDS)
+        if bool(cells.get("latitude", "").strip()) != bool(cells.get("longitude", "").strip()):
+            remedy = "Add the missing number."
+            self.problems.append(
+                Problem(f"line {line}", "half a position", "latitude and longitude, or neither", remedy)
+            )
         return Location(
             self._read_id(line, cells["location_id"]),
             self._read_text(line, "name", cells.get("name", "")),
-            self._read_degrees(line, "latitude", cells.get("latitude", "")),
-            self._read_degrees(line, "longitude", cells.get("longitude", "")),
+            latitude,
+            longitude,
             self._read_text(line, "kind", cells.get("kind", "")),
         )
 
     def _read_text(self, line: int, column: str, text: str) -> str | None:
-        if has_controls(text):
+        if not is_utf_8(text):
+            remedy = "Save the file as UTF-8."
+            self.problems.append(Problem(f"line {line}, {column}", repr(text[:80]), "text in UTF-8", remedy))
+        elif has_controls(text):
             remedy = "Remove them."
             self.problems.append(Problem(f"line {line}, {column}", repr(text[:80]), "no control characters", remedy))
         return text or None

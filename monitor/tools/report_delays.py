@@ -7,7 +7,7 @@ or `71%`). A delay is the time from the end of a visit to its report.
 
 from __future__ import annotations
 
-import csv
+import io
 import json
 import re
 from bisect import bisect_left, bisect_right
@@ -19,6 +19,8 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from monitor.config.bounded_lines import BoundedLines
+from monitor.config.csv_table import Table
 from monitor.contracts.instants import SECOND, format_duration, parse_duration
 from monitor.errors import DelaysError, DurationError
 from monitor.observe.metric_catalog import PREFIX
@@ -72,6 +74,7 @@ def read_report_delays(path: Path) -> ReportDelays:
     Raises:
         DelaysError: the file is empty or has none of the three forms; a number is negative, a share is above 1, or
             longer delays have smaller numbers; the bucket of all visits is missing.
+        FileFormatError: a quote of CSV is broken.
     """
     try:
         text = path.read_text(encoding="utf-8-sig").strip()
@@ -80,7 +83,7 @@ def read_report_delays(path: Path) -> ReportDelays:
         if text.startswith("{"):
             return _convert_buckets(_read_answer(text))
         if text.splitlines()[0].strip().startswith(HEADER[0]):
-            return _read_shares(text)
+            return _read_shares(BoundedLines(path, io.StringIO(text, newline=""), lambda: len(text)))
         return _convert_buckets(_read_exposition(text))
     except (OSError, UnicodeDecodeError) as error:
         raise DelaysError(f"{path}: cannot be read ({type(error).__name__}): expected {_FORMS}.") from None
@@ -144,15 +147,15 @@ def _read_number(text: str, bound: str) -> Fraction:
     return number
 
 
-def _read_shares(text: str) -> ReportDelays:
-    rows = list(csv.reader(text.splitlines()))
-    if [name.strip() for name in rows[0]] != HEADER:
-        raise DelaysError(f"has the header {','.join(rows[0])}: expected {','.join(HEADER)}")
-    lines = [(number, row) for number, row in enumerate(rows[1:], 2) if row]
-    if not lines:
+def _read_shares(lines: BoundedLines) -> ReportDelays:
+    table = Table(lines)
+    if [name.strip() for name in table.header] != HEADER:
+        raise DelaysError(f"has the header {','.join(table.header)}: expected {','.join(HEADER)}")
+    rows = [row for row in table.read_rows(lambda cells: len(cells) == len(HEADER)) if row.cells]
+    if not rows:
         raise DelaysError("has no line after the header: expected lines such as 7d,71%")
-    known = [_read_line(number, row) for number, row in lines]
-    names = [f"line {number}" for number, _ in lines]
+    known = [_read_line(*row) for row in rows]
+    names = [f"line {row.line}" for row in rows]
     for (before, _), (delay, _), name in zip(known, known[1:], names[1:], strict=False):
         if delay <= before:
             raise DelaysError(f"{name}: the delay {format_duration(delay)} is not longer than the one before it")

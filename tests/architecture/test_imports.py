@@ -33,7 +33,7 @@ LAYERS: Final = (
     "ticks",
     "service",
     "tools",
-    "tools.bounded_lines",
+    "tools.new_files",
     "tools.onesided",
     "tools.servers",
     "tools.town",

@@ -43,18 +43,19 @@ def test_only_ids_are_required(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "expected"),
+    ("header", "key", "expected"),
     [
-        ("", "location_id[,name,latitude,longitude,kind]"),
-        ("id,name", "location_id[,name,latitude,longitude,kind]"),
-        ("location_id,lat,lon", "columns of location_id[,name,latitude,longitude,kind]"),
-        ("location_id,location_id", "each column once"),
-        ("location_id,latitude", "both latitude and longitude, or neither"),
+        ("", "the header", "the columns location_id"),
+        ("id,name", "none of the 2 columns in the header", "each of them once"),
+        ("location_id;name", "the separator of the columns", "a comma"),
+        ("location_id,lat,lon", "the header", "columns of location_id[,name,latitude,longitude,kind]"),
+        ("location_id,location_id", "the column location_id", "it once"),
+        ("location_id,latitude", "the header", "one of longitude too, or neither"),
     ],
 )
-def test_invalid_header_is_refused(file: Path, header: str, expected: str) -> None:
+def test_invalid_header_is_refused(file: Path, header: str, key: str, expected: str) -> None:
     """The header must have location_id, no unknown or duplicate columns, and both coordinates or neither."""
-    assert problems_of(file, f"{header}\na,1,2\n" if header else "")["the header"] == expected
+    assert problems_of(file, f"{header}\na,1,2\n" if header else "")[key] == expected
 
 
 def test_all_problems_are_listed(file: Path) -> None:
@@ -68,7 +69,9 @@ def test_all_problems_are_listed(file: Path) -> None:
         "b,B,0\n"
         f"{'x' * 257},,nan,east\n"
         '"c\td",C,0,0\n'
-        "d,D\x07,0,0\n",
+        "d,D\x07,0,0\n"
+        "e,E,52.5,\n"
+        'f,"F,0,0\n',
     )
     assert set(problems) == {
         "line 2, latitude",
@@ -81,6 +84,8 @@ def test_all_problems_are_listed(file: Path) -> None:
         "line 6, longitude",
         "line 7, location_id",
         "line 8, name",
+        "line 9",
+        "the quote that opens a cell in line 10",
     }
     assert problems["line 3, location_id"] == "a unique id, but line 2 has the same"
 
@@ -101,10 +106,14 @@ def test_registry_must_not_be_empty(file: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"location_id\n\xff\n", "UTF-8"),
-        (b'location_id\n"a\n', "fields separated by commas"),
-        (b'location_id\n"a"b\n', "fields separated by commas"),
-        (b"location_id\n" + b"x" * 200_000 + b"\n", "fields separated by commas"),
+        (b"location_id\n\xff\n", "1 to 256 bytes of UTF-8 without control characters"),
+        (b"location_id,name\na,\xff\n", "text in UTF-8"),
+        ("location_id\na\n".encode("utf-16"), "text in UTF-8"),
+        ("location_id,名前\na,b\n".encode("shift-jis"), "text in UTF-8"),
+        (b'location_id\n"a\n', "a closing quote before the end, line 2"),
+        (b'location_id\n"a"b\n', "a separator or the end of the line"),
+        (b'location_id\n"a\nb"\n', "one row in a line"),
+        (b"location_id\n" + b"x" * 200_000 + b"\n", "1 to 256 bytes of UTF-8 without control characters"),
     ],
 )
 def test_file_must_be_csv_in_utf8(file: Path, content: bytes, expected: str) -> None:

@@ -237,7 +237,9 @@ def _explain_errors(path: Path) -> Iterator[None]:
 
 def _read_locations(path: Path) -> tuple[str, ...]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = [row for row in csv.reader(file) if row]
+        rows = [row for row in csv.reader(file, strict=True) if row]
+    if rows and rows[0].count("location_id") != 1:
+        raise ValueError(f"{path.name}: the header has not exactly one column location_id")
     column = rows[0].index("location_id") if rows else 0
     return tuple(row[column] for row in rows[1:])
 

@@ -9,7 +9,7 @@ import csv
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, repeat
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, NoReturn
@@ -20,6 +20,8 @@ from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.parsing import AuditError, is_id, parse_instant
 
 _FIELD_BYTES: Final = 2**30
+_REQUIRED: Final = {"person_id", "location_id", "arrived_at"}
+_OPTIONAL: Final = {"left_at", "reported_at", "consent"}
 _DEEPEST: Final = 200
 _MICROSECOND_DIGITS: Final = 16
 _HEADS: Final = ((b"\x00", 5), (b"\xef\xbb\xbf", 3))
@@ -67,9 +69,9 @@ def read_visits(path: Path, terms: AuditTerms) -> Iterator[Line | int]:
     """
     limit = csv.field_size_limit(_FIELD_BYTES)  # a setting of the whole process, so it is restored
     try:
-        with _open(path) as file:
+        with open_text(path) as file:
             invalid, reported = 0, None
-            for line in _read_lines(csv.reader(file), terms):
+            for line in _read_lines(file, terms):
                 if line is None:
                     invalid += 1
                     continue
@@ -85,24 +87,56 @@ def read_visits(path: Path, terms: AuditTerms) -> Iterator[Line | int]:
         csv.field_size_limit(limit)
 
 
-def _open(path: Path) -> IO[str]:
+def open_text(path: Path) -> IO[str]:
+    """Open a file of CSV, gzipped if its name ends in .gz, with or without a byte order mark."""
     if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="")
-    return path.open(encoding="utf-8", errors="surrogateescape", newline="")
+        return gzip.open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+    return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def _read_lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line | None]:
+def _read_lines(file: Iterable[str], terms: AuditTerms) -> Iterator[Line | None]:
     """Yield the visit of each line; None for an invalid one."""
+    taken: list[str] = []  # the lines of the present row
+
+    def take() -> Iterator[str]:
+        for text in file:
+            taken.append(text)
+            yield text
+
+    rows = csv.reader(take(), strict=True)
     header = next(rows, [])
-    missing = {"person_id", "location_id", "arrived_at"} - set(header)
-    if missing:
-        raise ValueError(f"the header lacks {', '.join(sorted(missing))}")
-    for row in rows:
-        fields = dict(zip(header, row, strict=False))
+    if missing := sorted(_REQUIRED - set(header)):
+        raise ValueError(f"the header lacks {', '.join(missing)}")
+    if twice := sorted(name for name in _REQUIRED | _OPTIONAL if header.count(name) > 1):
+        raise ValueError(f"the header has {', '.join(twice)} more than once")
+    while True:
+        taken.clear()
+        before = rows.line_num
         try:
-            yield _parse_fields(fields, terms)
-        except (KeyError, ValueError):
-            yield None
+            row = next(rows, None)
+        except csv.Error as error:
+            raise ValueError(f"a quote is broken in the row that begins in line {before + 1}: {error}") from None
+        if row is None:
+            return
+        line = _parse_cells(header, row, terms)
+        if len(taken) > 1 and sum(_is_visit(header, text, terms) for text in taken) > (line is not None):
+            raise ValueError(f"a quote joins lines {before + 1} to {rows.line_num}, of which one is a visit by itself")
+        yield line
+
+
+def _is_visit(header: list[str], text: str, terms: AuditTerms) -> bool:
+    """Return whether a line is a visit by itself, whatever its quotes mean."""
+    plain = text.rstrip("\r\n")
+    ways = (plain.split(","), next(csv.reader([plain]), []))
+    return any(_parse_cells(header, cells, terms) is not None for cells in ways)
+
+
+def _parse_cells(header: list[str], cells: list[str], terms: AuditTerms) -> Line | None:
+    """Return the visit of a row; None if it is invalid."""
+    try:
+        return _parse_fields(dict(zip(header, cells, strict=False)), terms)
+    except (KeyError, ValueError):
+        return None
 
 
 def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from monitor.config.bounded_lines import BoundedLines, open_lines
 from monitor.contracts.instants import format_instant, to_datetime
 from monitor.errors import UsageError
-from monitor.tools.bounded_lines import BoundedLines, open_lines
 from monitor.tools.convert.files import CONSENT_HEADER, VISITS_HEADER, consents, format_csv_line, open_atomically
 from monitor.tools.convert.places import Place, Places
 from monitor.tools.convert.rows import BadRowError, NothingValidError, Rows, Stay, Tally, check_id, check_instant

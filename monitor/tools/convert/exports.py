@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from monitor.config.bounded_lines import BoundedLines
 from monitor.errors import UsageError
-from monitor.tools.bounded_lines import BoundedLines
 from monitor.tools.convert.rows import BadRowError, Rows, attempt
 
 _LINES: Final = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+from monitor.tools.new_files import OWNER_ONLY, replace_file
+
 VISITS_HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
 CONSENT_HEADER: Final = (*VISITS_HEADER, "consent")
 REGISTRY_HEADER: Final = ("location_id", "name", "latitude", "longitude")
@@ -31,19 +33,14 @@ def consents(person_id: str, share: float) -> bool:
 
 
 @contextmanager
-def open_atomically(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+def open_atomically(path: Path, *, mode: int = OWNER_ONLY) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Open a file for writing. It gets its name only when it is complete. Equal content results in equal bytes."""
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as packed:
-                    yield packed
-            else:
-                yield raw
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replace_file(path, mode=mode) as raw:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as packed:
+                yield packed
+        else:
+            yield raw
 
 
 def format_csv_line(fields: tuple[str, ...]) -> bytes:

@@ -12,7 +12,7 @@ from monitor.tools.convert.conversion import VisitReader
 from monitor.tools.convert.exports import Export, read_export
 from monitor.tools.convert.places import Place, Places, read_place_table, read_places, read_stops
 from monitor.tools.convert.points import Columns, read_points
-from monitor.tools.convert.rows import BadRowError, Stay, Tally
+from monitor.tools.convert.rows import Stay, Tally
 
 POINTS: Final = "points"
 TABLE: Final = "csv"
@@ -40,15 +40,15 @@ def read_registry(source: str, tally: Tally) -> Places:
     """Read all places of the tally's file. Every row of a table (`csv`) must be valid.
 
     Raises:
-        UsageError: the file has another format, or a row of a table is invalid.
+        UsageError: the file has another format, or rows of a table are invalid: the message lists the first ones.
         BadRowError: a row is invalid, and the tally is strict.
     """
     if source in MAPS:
         return read_places(partial(read_export, export=MAPS[source], zone=None), tally, longest=_LONGEST_RECORD)
     if source == GTFS:
         return read_places(read_stops, tally, joins_parts=True)
-    tally.strict = True
-    try:
-        return read_places(read_place_table, tally)
-    except BadRowError as error:
-        raise UsageError(str(error)) from None
+    tally.strict = False  # so that all problems are listed at once
+    places = read_places(read_place_table, tally)
+    if tally.bad:
+        raise UsageError(tally.list_problems())
+    return places

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from monitor.tools.bounded_lines import LONGEST_ROW, BoundedLines, open_lines
+from monitor.config.bounded_lines import LONGEST_ROW, BoundedLines, open_lines
+from monitor.config.csv_table import Table
 from monitor.tools.convert.files import REGISTRY_HEADER, format_csv_line, open_atomically
 from monitor.tools.convert.rows import BadRowError, Rows, Tally, check_id, check_text, read_table
+from monitor.tools.new_files import PUBLIC
 
-_COORDINATES: Final = ("lat", "latitude", "lon", "lng", "longitude")
+_LATITUDES: Final = ("lat", "latitude")
+_LONGITUDES: Final = ("lon", "lng", "long", "longitude")
+_POSITION: Final = (_LATITUDES, _LONGITUDES)
+_ADVICE: Final = "Write the columns location_id[,name][,lat,lon][,kind], separated by commas."
 _GTFS: Final = ("stop_name", "stop_lat", "stop_lon", "location_type", "parent_station")
 _IN_GTFS: Final = {"": "stop", "0": "stop", "1": "station"}
 
@@ -60,6 +65,8 @@ def make_place(
     found = check_id("location", place_id)
     latitude, longitude = where or ("", "")
     degrees = (_check_degrees(latitude, 90), _check_degrees(longitude, 180))
+    if bool(degrees[0]) != bool(degrees[1]):
+        raise BadRowError("half a position: expected latitude and longitude, or neither")
     return Place(found, check_text("name", name) or found, *degrees, check_text("kind", kind), part_of)
 
 
@@ -108,19 +115,37 @@ def read_places(reader: PlaceReader, tally: Tally, *, longest: int = LONGEST_ROW
     return places
 
 
-def read_place_table(lines: BoundedLines, path: Path) -> Rows[Place]:
-    """Yield the places of CSV with the columns `location_id` and any of `name`, `lat`, `lon`, `kind`."""
-    return read_table(lines, path, _read_place, ("location_id",), ("name", *_COORDINATES, "kind"))
+def read_place_table(lines: BoundedLines, _path: Path) -> Rows[Place]:
+    """Yield the places of CSV with the column `location_id` and any of `name`, `lat`, `lon`, `kind`.
+
+    `parent_location_id`: the id of the place that contains it, as Go.Data writes it.
+
+    Raises:
+        FileFormatError: (while iterating) the header has no ids, or half a position; or a quote is broken.
+    """
+    table = Table(lines)
+    optional = ("name", "kind", "parent_location_id", *_LATITUDES, *_LONGITUDES)
+    return read_table(
+        table, _read_place, ("location_id",), optional, fewest=len(table.header), position=_POSITION, advice=_ADVICE
+    )
 
 
-def _read_place(place_id: str, name: str, *cells: str) -> Place:
-    lat, latitude, lon, lng, longitude, kind = cells
-    return make_place(place_id, name, (lat or latitude, lon or lng or longitude), kind)
+def _read_place(place_id: str, name: str, kind: str, part_of: str, *cells: str) -> Place:
+    latitude, longitude = (
+        next(filter(None, found), "") for found in (cells[: len(_LATITUDES)], cells[len(_LATITUDES) :])
+    )
+    return make_place(place_id, name, (latitude, longitude), kind, part_of or None)
 
 
-def read_stops(lines: BoundedLines, path: Path) -> Rows[Place]:
-    """Yield the stops and stations of `stops.txt` (GTFS). Platforms, entrances and the like are parts of a station."""
-    return read_table(lines, path, _read_stop, ("stop_id",), _GTFS)
+def read_stops(lines: BoundedLines, _path: Path) -> Rows[Place]:
+    """Yield the stops and stations of `stops.txt` (GTFS). Platforms, entrances and the like are parts of a station.
+
+    Raises:
+        FileFormatError: (while iterating) the header has no ids, or a quote is broken.
+    """
+    table = Table(lines)
+    advice = "Give the file stops.txt of a GTFS feed."
+    return read_table(table, _read_stop, ("stop_id",), _GTFS, fewest=len(table.header), advice=advice)
 
 
 def _read_stop(stop_id: str, name: str, latitude: str, longitude: str, kind: str, station: str) -> Place:
@@ -132,7 +157,7 @@ def _read_stop(stop_id: str, name: str, latitude: str, longitude: str, kind: str
 def write_registry(path: Path, places: Places) -> None:
     """Write a registry, in the given order. It has the column `kind` if a place has a kind."""
     with_kind = any(place.kind for place in places.rows.values())
-    with open_atomically(path) as out:
+    with open_atomically(path, mode=PUBLIC) as out:
         out.write(format_csv_line((*REGISTRY_HEADER, "kind") if with_kind else REGISTRY_HEADER))
         for place in places.rows.values():
             out.write(format_csv_line(place[:5] if with_kind else place[:4]))

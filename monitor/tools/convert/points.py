@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from monitor.config.bounded_lines import BoundedLines
+from monitor.config.csv_table import Table
 from monitor.contracts.instants import SECOND, to_instant
 from monitor.errors import TimeError
-from monitor.tools.bounded_lines import BoundedLines
 from monitor.tools.convert.local_times import Moment, locate_time, make_stay, read_moment
 from monitor.tools.convert.rows import BadRowError, Rows, Stay, read_table
 
@@ -20,7 +21,7 @@ RFC3339: Final = "rfc3339"
 EPOCH: Final = "epoch"
 
 _ADVICE: Final = (
-    ": name the columns with --person-column, --location-column, --time-column, and the separator with --delimiter"
+    "Name the columns with --person-column, --location-column, --time-column, and the separator with --delimiter."
 )
 
 
@@ -39,11 +40,11 @@ class Columns:
     zone: ZoneInfo | None = None
 
 
-def read_points(lines: BoundedLines, path: Path, columns: Columns) -> Rows[Stay]:
+def read_points(lines: BoundedLines, _path: Path, columns: Columns) -> Rows[Stay]:
     """Yield each point as a visit whose end is not known.
 
     Raises:
-        UsageError: (while iterating) a column is missing.
+        FileFormatError: (while iterating) a column is missing, or a quote is broken.
     """
     parse = _choose_parser(columns)
 
@@ -51,7 +52,7 @@ def read_points(lines: BoundedLines, path: Path, columns: Columns) -> Rows[Stay]
         return make_stay(person_id, location_id, parse(text))
 
     names = (columns.person, columns.location, columns.time)
-    return read_table(lines, path, read, names, delimiter=columns.delimiter, advice=_ADVICE)
+    return read_table(Table(lines, columns.delimiter), read, names, advice=_ADVICE)
 
 
 def _choose_parser(columns: Columns) -> Callable[[str], Moment | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from monitor.config.csv_table import Table
 from monitor.contracts.instants import to_instant
-from monitor.errors import MonitorError, UsageError
-from monitor.tools.bounded_lines import BoundedLines
+from monitor.errors import MonitorError
 
 SHOWN_PROBLEMS: Final = 20
 
@@ -80,6 +79,12 @@ class Tally:
         if len(self.problems) < SHOWN_PROBLEMS:
             self.problems.append(f"{where}: {reason}")
 
+    def list_problems(self) -> str:
+        """Return the message of a file in which every row must be valid, with the first bad rows."""
+        more = [f"… and {self.bad - len(self.problems):,} more"] if self.bad > len(self.problems) else []
+        count = "1 bad row" if self.bad == 1 else f"{self.bad:,} bad rows"
+        return "\n  ".join([f"{self.path}: {count}, so nothing is written", *self.problems, *more])
+
     def explain_none(self, what: str) -> str:
         """Return the message of a file in which nothing is valid, with its rows by reason."""
         reasons = self.reasons.most_common()
@@ -109,42 +114,40 @@ def attempt(read: Callable[..., _T], *given: Any) -> _T | BadRowError:
 
 
 def read_table(
-    lines: BoundedLines,
-    path: Path,
+    table: Table,
     read: Callable[..., _T],
     required: tuple[str, ...],
     optional: tuple[str, ...] = (),
     *,
-    delimiter: str = ",",
+    fewest: int | None = None,
+    position: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     advice: str = "",
 ) -> Rows[_T]:
     """Yield what `read` makes of the cells of the named columns, for each row of CSV. A missing optional cell is empty.
 
+    A line of at least `fewest` cells can be a row, by default as many as the required columns need.
+
     Raises:
-        UsageError: a required column is missing. The message ends with `advice`.
+        FileFormatError: the header has problems (see `Table.find_columns`), or a quote is broken.
     """
-    rows = csv.reader(lines, delimiter=delimiter)
-    header = next(rows, [])
-    missing = [name for name in required if name not in header]
-    if missing:
-        # The header is not quoted: in a file without a header it is a row with a person's id.
-        names = ", ".join(missing)
-        raise UsageError(f"{path}: none of the {len(header)} columns in the header is named {names}{advice}")
-    where = [header.index(name) if name in header else len(header) for name in required + optional]
+    columns = table.find_columns(required, optional, position=position, advice=advice)
+    where = [len(table.header) if column is None else column for column in columns]
     least = max(where[: len(required)]) + 1
-    while True:
-        lines.begin_row()
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error:
-            yield f"line {rows.line_num}", BadRowError("not a row of CSV")
-            continue
-        if len(row) >= least:
-            yield f"line {rows.line_num}", attempt(read, *(row[index] if index < len(row) else "" for index in where))
-        elif row:
-            yield f"line {rows.line_num}", BadRowError(f"{len(row)} columns: expected at least {least}")
+
+    def read_cells(cells: list[str]) -> _T | BadRowError:
+        if len(cells) < least:
+            return BadRowError(f"{len(cells)} columns: expected at least {least}")
+        return attempt(read, *(cells[index] if index < len(cells) else "" for index in where))
+
+    def is_row(cells: list[str]) -> bool:
+        needed = "".join(cells[index] for index in where[: len(required)] if index < len(cells))
+        if len(cells) < (fewest or least) or _CONTROL.search(needed):
+            return False
+        return not isinstance(read_cells(cells), BadRowError)
+
+    for line, cells in table.read_rows(is_row):
+        if cells:
+            yield f"line {line}", read_cells(cells)
 
 
 def check_id(what: str, text: object) -> str:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import zlib
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from monitor.config.bounded_lines import open_lines
+from monitor.config.csv_table import Table
 from monitor.contracts.instants import parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.visits import Fault, Reason, Visit, read_visit
 from monitor.errors import TimeError, UsageError
-from monitor.tools.bounded_lines import LONGEST_ROW, open_lines, read_rows
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at", "consent")
+_ADVICE: Final = (
+    f"Write {','.join((*REQUIRED, *OPTIONAL))}, the last three optional, separated by commas (docs/interface.md, "
+    "section 2); location-monitor convert makes such a file."
+)
 _CONSENT: Final = {"true": True, "false": False}
 SHOWN_LINES: Final = 10
 
@@ -94,19 +100,28 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
     An invalid line gets the time of report of the next valid line, or of the last one if none follows.
 
     Raises:
-        UsageError: the file cannot be read, the header lacks a column, or no line is a valid visit.
+        UsageError: the file cannot be read, the header lacks a column, a quote is broken, or no line is a valid visit.
     """
-    limit = csv.field_size_limit(LONGEST_ROW)  # an id of 1 MB is sent, and refused. The limit is the whole process's
+    with _open_table(path) as table:
+
+        def name_cells(cells: list[str]) -> dict[str, str]:
+            return dict(zip(table.header, cells, strict=False))
+
+        rows = table.read_rows(lambda cells: not isinstance(read_visit(_select_keys(name_cells(cells))), Fault))
+        parsed = (_parse_fields(number, name_cells(cells), extent) for number, cells in rows)
+        yield from _order_lines(path, parsed)
+
+
+@contextmanager
+def _open_table(path: Path) -> Iterator[Table]:
+    """Open a file, and check that its header has the required columns."""
     try:
         with open_lines(path) as lines:
-            rows = read_rows(lines)
-            header = _require_columns(path, next(rows, (0, []))[1])
-            parsed = (_parse_fields(number, dict(zip(header, row, strict=False)), extent) for number, row in rows)
-            yield from _order_lines(path, parsed)
-    except (OSError, EOFError, csv.Error) as error:
+            table = Table(lines)
+            table.find_columns(REQUIRED, OPTIONAL, advice=_ADVICE)
+            yield table
+    except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _order_lines(path: Path, parsed: Iterator[Line]) -> Iterator[Line]:
@@ -140,30 +155,23 @@ def check_header(path: Path) -> None:
     Raises:
         UsageError: the file cannot be read, or the header lacks a column.
     """
-    try:
-        with open_lines(path) as lines:
-            _require_columns(path, next(csv.reader(lines), []))
-    except (OSError, EOFError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read as CSV: {error}") from error
+    with _open_table(path):
+        pass
 
 
-def _require_columns(path: Path, header: list[str]) -> list[str]:
-    missing = [name for name in REQUIRED if name not in header]
-    if missing:
-        raise UsageError(
-            f"{path}: the header lacks {', '.join(missing)}; expected {','.join((*REQUIRED, *OPTIONAL))}, the last "
-            "three optional; docs/interface.md, section 2, describes the file"
-        )
-    return header
-
-
-def _parse_fields(number: int, fields: dict[str, str], extent: Extent) -> Line:
-    """Parse a line. An invalid one has no time of report yet."""
+def _select_keys(fields: dict[str, str]) -> dict[str, str | bool]:
+    """Return the keys of the visit in a row."""
     given: dict[str, str | bool] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
         given["left_at"] = fields["left_at"]
     if consent := fields.get("consent"):
         given["consent"] = _CONSENT.get(consent, consent)  # other texts are sent as they are, and refused
+    return given
+
+
+def _parse_fields(number: int, fields: dict[str, str], extent: Extent) -> Line:
+    """Parse a line. An invalid one has no time of report yet."""
+    given = _select_keys(fields)
     payload = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")
     visit = read_visit(given)
     if isinstance(visit, Fault):

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from monitor.config.bounded_lines import LONGEST_ROW, BoundedLines
 from monitor.errors import UsageError
-from monitor.tools.bounded_lines import LONGEST_ROW, BoundedLines
 from monitor.tools.convert import fhir
 from monitor.tools.convert.conversion import Conversion, Shape
 from monitor.tools.convert.exports import Export, read_export

@@ -171,8 +171,8 @@ def test_refusals_keep_the_first_lines() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (("person_id,arrived_at", "a,b"), "the header lacks location_id"),
-        (("",), "the header lacks person_id, location_id, arrived_at"),
+        (("person_id,arrived_at", "a,b"), "named location_id: "),
+        (("",), "the header is missing: expected the columns person_id,location_id,arrived_at"),
         ((HEADER, "no visit"), "none of its 1 lines is a valid visit"),
         (
             (HEADER, "", "olga,inn,noon"),
