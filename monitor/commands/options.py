@@ -61,6 +61,12 @@ def add_delays_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return click.option("--delays", "delays_file", type=EXISTING, help=text)(command)
 
 
+def add_since_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Add the option --since of the commands that show answers, whose parameter is `since`."""
+    text = "Believe no answer, and report no wrong signature, until this time (RFC 3339). Needs signing.public_key."
+    return click.option("--since", help=text)(command)
+
+
 def read_duration(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
     """Return the duration of an option in microseconds; None if the option is not given.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import add_config_option
+from monitor.commands.options import add_config_option, add_since_option
 from monitor.observe.logs import set_up_logging
 from monitor.stop_signals import stop_on_signals
 from monitor.tools.page import require_page
@@ -17,7 +17,8 @@ from monitor.tools.page import require_page
 
 @click.command()
 @add_config_option
-def page(config_file: Path) -> None:
+@add_since_option
+def page(config_file: Path, since: str | None) -> None:
     """Serve the public page until SIGTERM or SIGINT.
 
     The page shows what is published about each place, as a list and on a map, and updates itself. It reads the output
@@ -29,4 +30,4 @@ def page(config_file: Path) -> None:
     set_up_logging(30)
     stop = threading.Event()
     signals = partial(stop_on_signals, stop, partial(click.echo, err=True))
-    page_command(config_file, os.environ, stop, signals, click.echo)
+    page_command(config_file, os.environ, stop, signals, click.echo, since=since)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import add_config_option
+from monitor.commands.options import add_config_option, add_since_option
 from monitor.config import load_valid_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
@@ -36,12 +36,14 @@ _DEFAULTS = ExportOptions(0)
     show_default=True,
     help="How many places have a series of their own.",
 )
+@add_since_option
 def watch(
     config_file: Path,
     once: bool,  # noqa: FBT001  # click passes options by name
     metrics: int | None,
     metrics_host: str,
     metrics_places: int,
+    since: str | None,
 ) -> None:
     """Show the current state of each location.
 
@@ -54,6 +56,6 @@ def watch(
             raise UsageError("--metrics serves until it is stopped: leave out --once")
         stop = threading.Event()
         with stop_on_signals(stop, lambda _text: None):
-            export_command(config_file, ExportOptions(metrics, metrics_host, metrics_places), stop, click.echo)
+            export_command(config_file, ExportOptions(metrics, metrics_host, metrics_places, since), stop, click.echo)
         return
-    watch_command(load_valid_config(config_file, os.environ), Console(), once=once)
+    watch_command(load_valid_config(config_file, os.environ), Console(), once=once, since=since)

@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from monitor.errors import DurationError, TimeError
+from monitor.errors import DurationError, TimeError, UsageError
 
 MILLISECOND: Final = 1_000
 SECOND: Final = 1_000_000
@@ -69,6 +69,18 @@ def parse_instant(text: str) -> int:
         return to_instant(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
         raise TimeError("no such date or time of day") from None
+
+
+def parse_since(text: str | None) -> int | None:
+    """Read the time until which what was published has been examined (`--since`); None if it is not given.
+
+    Raises:
+        UsageError: the text is not a time.
+    """
+    try:
+        return None if text is None else parse_instant(text)
+    except TimeError as error:
+        raise UsageError(f"--since {text}: {error}") from error
 
 
 def parse_local(text: str) -> datetime | None:

@@ -166,7 +166,8 @@ class Follower:
         keys = [read_public_key(key) for key in dict.fromkeys(terms.public_key for terms in configs) if key]
         grid = self.terms.grid
         examined = "" if since is None else format_utc(grid.start(grid.find_slot(since)))
-        return SignedOutput(sources, Signatures(keys, self.engine.findings, examined))
+        locations = max(len(terms.locations) for terms in configs)
+        return SignedOutput(sources, Signatures(keys, self.engine.findings, examined, locations))
 
     def _keep_up(self) -> None:
         """Read the input for the next tick, so that little remains to be read when it is published."""

@@ -29,6 +29,9 @@ _HASH: Final = r"([A-Za-z0-9+/]{43}=)"
 _TEXT: Final = re.compile(rf"(\S+/(-?\d{{1,19}}))\n(\d{{1,19}})\n{_HASH}\ntick (-?\d{{1,19}}) {_HASH}\n", re.ASCII)
 _SIGNATURE: Final = re.compile(r"— (\S+) ([A-Za-z0-9+/]+={0,2})")
 _MOST_LINES: Final = 16
+_MOST_WAITING: Final = 100_000
+_MOST_PER_LOCATION: Final = 16
+_BYTES_PER_ANSWER: Final = 1_024
 _RECORDS_PER_TURN: Final = 20_000
 
 
@@ -117,25 +120,46 @@ class _Checkpoint:
 
 
 @dataclass(slots=True)
+class _Waiting:
+    """The answers since the last checkpoint, which have the `ce_time` `time`: their number, size and leaf.
+
+    They are hashed as they come and not kept, because somebody without the key may write any number of them.
+    `ambiguous`: whether a line has a newline, so that it could be read as two lines.
+    """
+
+    time: bytes = b""
+    answers: int = 0
+    size: int = 0
+    ambiguous: bool = False
+    leaf: Any = field(default_factory=lambda: sha256(b"\x00"))
+
+    def add(self, lines: Sequence[bytes]) -> None:
+        """Add the signed lines of an answer."""
+        for line in lines:
+            self.leaf.update(b"\n" + line if self.size else line)
+            self.size += len(line) + 1
+            self.ambiguous = self.ambiguous or b"\n" in line
+        self.answers += 1
+
+
+@dataclass(slots=True)
 class _Log:
     """What is known of an output partition.
 
-    `head`: its last checkpoint. `verified`: whether the answers of its tick are those signed. `lines`: the signed lines
-    of the answers since then, which have the `ce_time` `time`. `newest`: the latest `ce_time`. `whole`: before the
-    first checkpoint, whether all answers of the next tick have been read.
+    `head`: its last checkpoint. `verified`: whether the answers of its tick are those signed. `waiting`: the answers
+    since then. `newest`: the latest `ce_time`. `whole`: before the first checkpoint, whether all answers of the next
+    tick have been read.
     """
 
     whole: bool
     head: _Checkpoint | None = None
     verified: bool = False
-    lines: list[bytes] = field(default_factory=list)
-    time: bytes = b""
+    waiting: _Waiting = field(default_factory=_Waiting)
     newest: bytes = b""
 
     def has_signed(self, found: _Checkpoint) -> bool:
         """Return whether a checkpoint signs the answers since the last one."""
-        leaf = sha256(b"\x00" + b"\n".join(self.lines)).digest()
-        return leaf == found.leaf and not any(b"\n" in line for line in self.lines)
+        return bool(self.waiting.leaf.digest() == found.leaf) and not self.waiting.ambiguous
 
 
 class Signatures:
@@ -145,10 +169,12 @@ class Signatures:
         keys: the public keys that may have signed.
         findings: receive what is wrong.
         since: findings about ticks whose `ce_time` is this or earlier are not reported.
+        locations: the number of locations, with which the largest tick grows. Subscribers keep no larger one.
     """
 
-    def __init__(self, keys: Sequence[PublicKey], findings: Findings, since: str = "") -> None:
+    def __init__(self, keys: Sequence[PublicKey], findings: Findings, since: str = "", locations: int = 0) -> None:
         self._keys, self._findings, self._since = keys, findings, since.encode()
+        self._most = _MOST_WAITING + _MOST_PER_LOCATION * locations
         self._logs: dict[int, _Log] = {}
         self._cosigned: Mapping[int, str] = {}
 
@@ -176,10 +202,10 @@ class Signatures:
         if kind == _CHECKPOINT:
             found = self._read(f"{topic_id}/{partition}/", value)
             if found is None and log.head is None:  # an earlier key may have signed it
-                log.lines, log.whole = [], True
+                log.waiting, log.whole = _Waiting(), True
                 return
             wrong = "a checkpoint has no valid signature for this partition" if found is None else _judge(log, found)
-            log.lines = []
+            log.waiting = _Waiting()
             if found is not None and _is_fork(self._cosigned.get(partition, ""), found):
                 wrong = f"tick {found.tick} was cosigned with another checkpoint"
             if wrong:
@@ -190,19 +216,25 @@ class Signatures:
     def end(self, partition: int) -> None:
         """Note that the records of a partition end here, and that no transaction is open: the last tick is complete."""
         log = self._logs.get(partition)
-        if log is not None and log.lines:
+        if log is not None and log.waiting.answers:
             self._drop_unsigned(partition, log)
 
     def _take_answer(self, partition: int, log: _Log, headers: Mapping[str, bytes], value: bytes) -> None:
         signed = [headers.get(name, b"") for name in ("ce_type", "ce_id", "ce_time")]
-        if log.lines and log.time != signed[2]:
+        if log.waiting.answers and log.waiting.time != signed[2]:
             self._drop_unsigned(partition, log)
-        log.time = signed[2]
-        log.lines += [*signed, value]
+        before, log.waiting.time = self._is_too_much(log.waiting), signed[2]
+        log.waiting.add([*signed, value])
+        if log.head is not None and self._is_too_much(log.waiting) and not before:
+            limit = f"{self._most:,} answers, {self._most * _BYTES_PER_ANSWER:,} bytes"
+            self._report(partition, log, f"too many answers without a checkpoint (the limit is {limit})")
+
+    def _is_too_much(self, waiting: _Waiting) -> bool:
+        return waiting.answers > self._most or waiting.size > self._most * _BYTES_PER_ANSWER
 
     def _drop_unsigned(self, partition: int, log: _Log) -> None:
         """Report answers that no checkpoint follows, if it is not before the first checkpoint."""
-        log.lines, log.whole = [], True
+        log.waiting, log.whole = _Waiting(), True
         if log.head is not None:
             self._report(partition, log, f"answers after tick {log.head.tick} have no checkpoint")
 

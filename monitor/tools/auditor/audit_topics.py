@@ -14,8 +14,8 @@ from typing import Any
 from monitor.config import Config, load_config
 from monitor.config.secret_values import read_cosigner
 from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import parse_instant
-from monitor.errors import TimeError, UnreachableError, UsageError
+from monitor.contracts.instants import parse_since
+from monitor.errors import UnreachableError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.health import Endpoint, Health
@@ -98,7 +98,7 @@ def follow_topics(
     metrics, health = AuditMetrics(), Health()
     facts = KafkaTopics(partial(_open, kafka.create_admin))
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)
-    run = Run(ends=False, since=_parse_since(options.since), now=SystemClock().now)
+    run = Run(ends=False, since=parse_since(options.since), now=SystemClock().now)
     process = AuditProcess(files, sources, run, metrics, health, result=result)
     port, key = (config.auditor.port, "auditor.port") if options.port is None else (options.port, "--metrics-port")
     endpoint = Endpoint(config.auditor.host, port, metrics.registry, health, key)
@@ -138,10 +138,3 @@ def _open(create: Callable[..., Any], **settings: str) -> Any:
         return create(**settings)
     except UnreachableError as error:
         raise ConnectionError(str(error)) from error
-
-
-def _parse_since(text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_instant(text)
-    except TimeError as error:
-        raise UsageError(f"--since {text}: {error}") from error

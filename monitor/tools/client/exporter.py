@@ -55,11 +55,12 @@ _AS_OF: Final = "public_as_of_timestamp_seconds"
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Where to serve the metrics, and how many places have a series of their own."""
+    """Where to serve the metrics, and how many places have a series of their own. `since`: as in `subscribe`."""
 
     port: int
     host: str = "localhost"
     places: int = 50
+    since: str | None = None
 
 
 class PublicMetrics(Collectors):
@@ -128,7 +129,7 @@ def export_command(
         UnreachableError: Kafka does not answer.
         UsageError: the port cannot be used.
     """
-    with subscribe(config) as places:
+    with subscribe(config, since=options.since) as places:
         metrics = PublicMetrics(places.view.registry.ids, places.slot, options.places)
         endpoint = Endpoint(options.host, options.port, metrics.registry, Health(), "--metrics")
         print_line(f"The published answers are at http://{options.host}:{endpoint.port}/metrics")

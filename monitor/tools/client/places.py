@@ -16,14 +16,13 @@ from monitor.config.describe_problems import format_value
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
 from monitor.contracts.parameters import Registry
-from monitor.contracts.signed_notes import Verifier, read_public_key
 from monitor.errors import TimeError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.tools.client.current_answers import NOTHING, VALID_SLOTS, Answer, Known, KnownPlaces
 from monitor.tools.client.subscriber import BACK_TICKS, Published, Subscriber
 from monitor.tools.client.subscriber_view import Change, SubscriberView, keep_for
 from monitor.tools.client.tokens import Token, decode_token
-from monitor.tools.client.verification import Verification
+from monitor.tools.client.verification import Trust, Verification, read_trust
 
 FINAL_FOR: Final = DAY
 """How long the last answer about a designated time stays valid."""
@@ -67,8 +66,8 @@ class Places:
 
     `now` returns the instant at which answers are read. It never goes back, even if the computer's clock is set back.
 
-    `resume`: a token. The first updates are then the changes since the token was taken. `verifier`: the public key of
-    the service; only answers that it has signed are believed.
+    `resume`: a token. The first updates are then the changes since the token was taken. `trust`: the public key of the
+    service; only answers that it has signed are believed.
 
     Raises:
         TokenError: the token is of another topic, or is not a token (constructor only).
@@ -83,12 +82,12 @@ class Places:
         clock: Clock,
         *,
         resume: str | None = None,
-        verifier: Verifier | None = None,
+        trust: Trust | None = None,
     ) -> None:
         self._subscriber, self._slot, self.now = subscriber, slot, SteadyTime(clock).now
-        self._verifier = verifier
-        self._verification = self._begin_verification()
+        self._trust = trust
         self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR))
+        self._verification = self._begin_verification()
         self._known = KnownPlaces(self.view, slot, self.now, FINAL_FOR)
         self._shown: dict[str, tuple[object, ...]] = {}
         self._unchanged_until: int | None = None  # without a record
@@ -220,12 +219,14 @@ class Places:
     def _catch_up(self) -> None:
         """Read the records that are still valid. Start further back if the latest records are not answers.
 
-        After a problem of the verification, nothing further back helps.
+        After a problem of the verification, or before `since`, nothing further back helps.
         """
         more = True
         while more and self.view.empty and not self.view.problem:
             more = self._subscriber.begin()
             self._read_from_here()
+            if self._trust is not None and self._trust.since is not None:
+                more = more and not self._subscriber.reaches(self._trust.since // MILLISECOND)
         if self.view.as_of is not None and not self.view.problem:
             as_of = parse_instant(self.view.as_of) // MILLISECOND
             if not self._subscriber.reaches(as_of):
@@ -238,7 +239,10 @@ class Places:
         _fold(self.view, self._subscriber.read_to_end(), self._verification)
 
     def _begin_verification(self) -> Verification | None:
-        return None if self._verifier is None else Verification(self._verifier, self._subscriber.topic_id)
+        if self._trust is None:
+            return None
+        places = len(self.view.registry.ids)
+        return Verification(self._trust.verifier, self._subscriber.topic_id, places, self._trust.since)
 
     def _resume(self, token: Token) -> None:
         """Read the records that were valid when the token was taken, note them as shown, and read the later ones."""
@@ -254,23 +258,30 @@ class Places:
         _fold(self.view, self._subscriber.read_to_end(), self._verification)
 
 
-def subscribe(config: str | Path, *, resume: str | None = None, clock: Clock | None = None) -> Places:
+def subscribe(
+    config: str | Path, *, resume: str | None = None, clock: Clock | None = None, since: str | None = None
+) -> Places:
     """Subscribe to the answers of a service, given its configuration: its Kafka, topic, registry and slot are used.
+
+    `since` is a time of RFC 3339 (docs/subscribers.md, Signed answers): nothing that was published until then is
+    believed, and no wrong signature until then is a problem.
 
     Raises:
         ConfigError: the configuration is invalid.
         TokenError: `resume` is not a token of this topic.
         TopicError: the output topic does not exist.
         UnreachableError: Kafka does not answer.
+        UsageError: `since` is not a time, or the configuration has no public key.
     """
-    return open_configured(load_valid_config(Path(config), os.environ), clock, resume=resume)
+    return open_configured(load_valid_config(Path(config), os.environ), clock, resume=resume, since=since)
 
 
-def open_configured(valid: ValidConfig, clock: Clock | None, *, resume: str | None = None) -> Places:
+def open_configured(
+    valid: ValidConfig, clock: Clock | None, *, resume: str | None = None, since: str | None = None
+) -> Places:
     """Subscribe with a configuration that is read already. Raise the errors of `subscribe`."""
     parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
     registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
-    key = valid.config.signing.public_key
     return open_places(
         build_kafka_connections(valid.config),
         topic,
@@ -279,7 +290,7 @@ def open_configured(valid: ValidConfig, clock: Clock | None, *, resume: str | No
         clock,
         resume=resume,
         timed=timed,
-        verifier=None if key is None else read_public_key(key),
+        trust=read_trust(valid.config.signing.public_key, since),
     )
 
 
@@ -291,28 +302,29 @@ def connect(
     registry: str | Path,
     resume: str | None = None,
     public_key: str | None = None,
+    since: str | None = None,
 ) -> Places:
     """Subscribe without the service's configuration, to a Kafka that needs no credentials.
 
     `slot` is the length of a slot, such as "1h". `registry` is the service's public list of locations. `public_key` is
-    the key with which the service signs its answers, if it does.
+    the key with which the service signs its answers, if it does. `since` is as in `subscribe`, and needs `public_key`.
 
     Raises:
         ConfigError: the registry is invalid.
         DurationError: `slot` is not a duration.
-        UsageError: `public_key` is not a public key.
+        UsageError: `public_key` is not a public key, or `since` is not a time.
         TokenError, TopicError, UnreachableError: as in `subscribe`.
     """
     ids = tuple(location.id for location in load_registry(Path(registry)))
     connections, length = KafkaConnections(tuple(servers)), parse_duration(slot)
     try:
-        verifier = None if public_key is None else read_public_key(public_key)
+        trust = read_trust(public_key, since)
     except ValueError:
         raise UsageError(
             f"public_key is {format_value('public_key', public_key)}: expected a line such as "
             "example.org/safety+0123abcd+AR…, as the service publishes it"
         ) from None
-    return open_places(connections, topic, Registry(ids, 1), length, None, resume=resume, verifier=verifier)
+    return open_places(connections, topic, Registry(ids, 1), length, None, resume=resume, trust=trust)
 
 
 def open_places(
@@ -324,20 +336,20 @@ def open_places(
     *,
     resume: str | None = None,
     timed: bool = True,
-    verifier: Verifier | None = None,
+    trust: Trust | None = None,
 ) -> Places:
     """Subscribe with existing connection settings. `slot` is in microseconds.
 
     `timed`: whether there may be designated times. Their last answers are valid for a day, so a day's records are read.
-    `verifier`: the public key of the service. The first tick that is read is not shown, so one more is read.
+    `trust`: the public key of the service. The first tick that is read is not shown, so one more is read.
 
     Raise the errors of `subscribe` except ConfigError.
     """
     back = max(BACK_TICKS * slot, FINAL_FOR + VALID_SLOTS * slot if timed else 0)
-    back += slot if verifier is None else 2 * slot
+    back += slot if trust is None else 2 * slot
     subscriber = Subscriber(connections, topic, slot // MILLISECOND, back // MILLISECOND)
     try:
-        return Places(subscriber, registry, slot, clock or SystemClock(), resume=resume, verifier=verifier)
+        return Places(subscriber, registry, slot, clock or SystemClock(), resume=resume, trust=trust)
     except BaseException:
         subscriber.close()
         raise

@@ -32,12 +32,13 @@ _FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, 
 _MIN_ROWS: Final = 5
 _PADDING: Final = 6  # one space on each side of three columns
 _NEWS: Final = 5
+RUNBOOK: Final = "An answer is not verified"
 
 
 def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
     """Yield a line with the as_of of the current state (UTC), and a warning if the state is old."""
     if subscriber_view.problem:
-        yield f"NOT VERIFIED: {subscriber_view.problem}. Every place is unknown. Start again once it is explained."
+        yield f"NOT VERIFIED: {subscriber_view.problem}. Every place is unknown. See docs/runbooks.md, {RUNBOOK}."
         return
     if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
@@ -152,23 +153,32 @@ class Screen:
         return table
 
 
-def watch_command(valid: ValidConfig, console: Console, *, once: bool) -> None:
+def watch_command(valid: ValidConfig, console: Console, *, once: bool, since: str | None = None) -> None:
     """Show the current state, and follow the alerts until a signal arrives; with `once` show the current state only.
 
     Raises:
         ConfigError: the password file or a certificate file of Kafka is wrong.
         TopicError: the output topic does not exist.
         UnreachableError: Kafka does not answer.
+        UsageError: `since` is not a time, or the configuration has no public key.
     """
     stop = threading.Event()
     with stop_on_signals(stop, lambda _text: None):
-        watch(valid, console, SystemClock(), stop, once=once)
+        watch(valid, console, SystemClock(), stop, once=once, since=since)
 
 
-def watch(valid: ValidConfig, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
+def watch(
+    valid: ValidConfig,
+    console: Console,
+    clock: Clock,
+    stop: threading.Event,
+    *,
+    once: bool,
+    since: str | None = None,
+) -> None:
     """Do what `watch_command` does, until `stop` is set."""
     words = Words(valid.parameters.grid)
-    with open_configured(valid, clock) as places:
+    with open_configured(valid, clock, since=since) as places:
         if once or not console.is_terminal:
             for line in describe_view(places.view, words, places.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)

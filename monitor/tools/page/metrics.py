@@ -76,6 +76,14 @@ PAGE_METRICS: Final[tuple[Metric, ...]] = (
         "Time since Kafka last answered",
         note="Above `page_unreachable_after_seconds`, the page shows every place as unknown.",
     ),
+    Metric(
+        "gauge",
+        "page_not_verified",
+        "Whether answers are not shown because they are not verified: 1 or 0",
+        note="1 after a wrong signature, when every place is unknown, and while an output partition has no tick that "
+        "`signing.public_key` has signed (after `--since`, if it is given). `/readyz` says why. Always 0 without the "
+        "key.",
+    ),
     Metric("gauge", "page_unreachable_after_seconds", "How long the page may be without Kafka, as configured"),
     Metric("gauge", "page_slot_seconds", "Length of a slot"),
     Metric("gauge", "page_build_info", "Version, as a label of the constant 1", {"version": "the package's version"}),
@@ -103,21 +111,28 @@ class PageMetrics(Collectors):
         self._has_as_of = False
         self._unreachable_after = unreachable_after
         self._silent_seconds: Callable[[], float] = lambda: 0.0
+        self._find_unverified: Callable[[], str] = str
         self._list_ended: Callable[[], list[str]] = list
 
     def watch(
-        self, subscribers: Sized, silent_seconds: Callable[[], float], list_ended: Callable[[], list[str]]
+        self,
+        subscribers: Sized,
+        silent_seconds: Callable[[], float],
+        find_unverified: Callable[[], str],
+        list_ended: Callable[[], list[str]],
     ) -> None:
         """Set the sources that each scrape or probe reads.
 
         Args:
             subscribers: the open subscriptions.
             silent_seconds: the seconds since Kafka last answered.
+            find_unverified: why answers are not shown (`Verification.unverified`); empty if all are.
             list_ended: the threads that have ended by themselves.
         """
-        self._silent_seconds, self._list_ended = silent_seconds, list_ended
+        self._silent_seconds, self._find_unverified, self._list_ended = silent_seconds, find_unverified, list_ended
         self._gauge("page_subscribers").set_function(lambda: len(subscribers))
         self._gauge("page_source_age_seconds").set_function(silent_seconds)
+        self._gauge("page_not_verified").set_function(lambda: bool(find_unverified()))
 
     def count_response(self, route: str, status: int) -> None:
         """Count a response."""
@@ -150,11 +165,17 @@ class PageMetrics(Collectors):
         return self._list_ended()
 
     def list_waiting(self) -> dict[str, str]:
-        """Return why the page is not ready, if Kafka has not answered for too long."""
-        silent = self._silent_seconds()
-        if silent * SECOND <= self._unreachable_after:
-            return {}
-        return {"kafka": f"no answer for {silent:.0f} s, so every place is shown as unknown"}
+        """Return why places are shown as unknown: Kafka has not answered for too long, or answers are not verified.
+
+        A proxy then prefers another page, for example one that already has a new public key. A restart does not help
+        against a wrong signature, so it is no reason in `list_stalled`.
+        """
+        waiting, silent, unverified = dict[str, str](), self._silent_seconds(), self._find_unverified()
+        if silent * SECOND > self._unreachable_after:
+            waiting["kafka"] = f"no answer for {silent:.0f} s, so every place is shown as unknown"
+        if unverified:
+            waiting["signatures"] = f"{unverified}, so its places are shown as unknown. A restart alone does not help"
+        return waiting
 
 
 class CountResponses:

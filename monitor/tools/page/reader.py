@@ -10,11 +10,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from monitor.contracts.instants import MILLISECOND
-from monitor.contracts.signed_notes import Verifier
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.client.subscriber import Published, Subscriber
-from monitor.tools.client.verification import Verification
+from monitor.tools.client.verification import Trust, Verification
 from monitor.tools.page.entries import Entry, read_entries
 
 log = logging.getLogger(__name__)
@@ -26,14 +25,15 @@ ASK_SECONDS: Final = 5.0
 class Polled(NamedTuple):
     """The records for subscribers, the position after them, and the number of foreign records (`read_entries`).
 
-    If answers are verified, `position` is before the records that wait for their checkpoint, and `problem` is that of
-    the verification.
+    If answers are verified, `position` is before the records that wait for their checkpoint, and `problem` and
+    `unverified` are those of the verification.
     """
 
     entries: Sequence[Entry]
     position: Mapping[int, int]
     foreign: int
     problem: str = ""
+    unverified: str = ""
 
 
 def verify(records: Sequence[Published], position: Mapping[int, int], verification: Verification | None) -> Polled:
@@ -46,20 +46,27 @@ def verify(records: Sequence[Published], position: Mapping[int, int], verificati
         entries, foreign = read_entries(records)
         return Polled(entries, position, foreign)
     entries, foreign = read_entries(verification.check(records))
-    return Polled(entries, {**position, **verification.waiting}, foreign, verification.problem)
+    return Polled(entries, {**position, **verification.waiting}, foreign, verification.problem, verification.unverified)
 
 
 class TopicReader:
     """Reads the output topic from `history` before its latest record on. Both durations are in microseconds.
 
-    `topic_id` is Kafka's id of the topic. `verifier`: the public key with which the records are verified, if they are.
+    `topic_id` is Kafka's id of the topic. `trust`: the public key with which the records are verified, if they are.
+    `places`: the number of places of the registry.
     """
 
     def __init__(
-        self, connections: KafkaConnections, topic: str, slot: int, history: int, verifier: Verifier | None
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        slot: int,
+        history: int,
+        trust: Trust | None,
+        places: int,
     ) -> None:
         self._open = partial(Subscriber, connections, topic, slot // MILLISECOND, history // MILLISECOND)
-        self._verifier = verifier
+        self._trust, self._places = trust, places
         self._verification: Verification | None = None
         self._subscriber: Subscriber | None = None
         self._at: Mapping[int, int] = {}
@@ -118,9 +125,14 @@ class TopicReader:
         subscriber = self._subscriber = self._open()
         if subscriber.topic_id != self.topic_id:
             self.topic_id, self._at = subscriber.topic_id, {}  # the offsets were those of the earlier topic
-            self._verification = None if self._verifier is None else Verification(self._verifier, self.topic_id)
+            self._verification = self._begin_verification()
         subscriber.continue_at(self._at)
         return subscriber
+
+    def _begin_verification(self) -> Verification | None:
+        if self._trust is None:
+            return None
+        return Verification(self._trust.verifier, self.topic_id, self._places, self._trust.since)
 
     def _take(self, records: Sequence[Published], after: Mapping[int, int]) -> Polled:
         self._at = after

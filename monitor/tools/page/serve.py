@@ -61,18 +61,22 @@ def page_command(
     stop: threading.Event,
     signals: Callable[[], AbstractContextManager[None]],
     print_line: Callable[[str], None],
+    since: str | None = None,
 ) -> None:
     """Serve the page until `stop` is set. `signals` sets it on a signal. Changed files are read again.
+
+    `since`: as in `monitor.tools.client.subscribe`.
 
     Raises:
         ConfigError: the configuration, a password file, page.texts or page.background is wrong.
         TopicError: the output topic does not exist.
         UnreachableError: Kafka does not answer.
         FailedError: the address cannot be used, or the HTTP server has ended by itself.
+        UsageError: `since` is not a time, or the configuration has no public key.
     """
     valid = load_valid_config(config_file, environ)
     updates = ConfigUpdates(config_file, environ, valid)
-    parts = PageParts(valid.config, valid.parameters, valid.locations, build_kafka_connections(valid.config))
+    parts = PageParts(valid.config, valid.parameters, valid.locations, build_kafka_connections(valid.config), since)
     with signals(), Page(parts, SystemClock()) as page:
         print_line(f"The page is at {page.url}")
         if page.metrics_url:

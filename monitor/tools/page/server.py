@@ -21,11 +21,11 @@ from monitor.config.sections import PageSettings
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import MILLISECOND, SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.contracts.signed_notes import read_public_key
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.health import Endpoint
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
+from monitor.tools.client.verification import read_trust
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
 from monitor.tools.page.bodies import Body, make_body
@@ -53,12 +53,16 @@ _CHECK_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PageParts:
-    """What the page needs: a valid configuration, and how to reach Kafka. It needs no secret of the service."""
+    """What the page needs: a valid configuration, and how to reach Kafka. It needs no secret of the service.
+
+    `since`: a time before which no answer is believed, as in `monitor.tools.client.subscribe`.
+    """
 
     config: Config
     parameters: Parameters
     locations: Sequence[Location]
     kafka: KafkaConnections
+    since: str | None = None
 
 
 class Page:
@@ -68,6 +72,7 @@ class Page:
 
     Raises:
         ConfigError: page.texts or page.background is wrong (constructor).
+        UsageError: `since` is not a time, or the configuration has no public key (constructor).
         TopicError, UnreachableError: the output topic cannot be read (`__enter__`).
         FailedError: the address cannot be used (`__enter__`).
     """
@@ -78,19 +83,21 @@ class Page:
         valid = keep_for(parts.parameters.grid.length)
         history = settings.history + valid  # so that the oldest past that is shown has all answers that were valid then
         key = config.signing.public_key
-        verifier = None if key is None else read_public_key(key)
+        trust = read_trust(key, parts.since)
         topic, slot = config.kafka.topics.alerts, parts.parameters.grid.length
-        self._source = TopicReader(parts.kafka, topic, slot, history, verifier)
-        board = Board(history, settings.history_megabytes * 1_000_000, valid)
+        places = len(parts.parameters.registry.ids)
+        self._source = TopicReader(parts.kafka, topic, slot, history, trust, places)
+        board = Board(history, settings.history_megabytes * 1_000_000, valid, 0 if trust is None else trust.since or 0)
         view = SubscriberView(parts.parameters.registry, valid)
         shared = {
             "registry": parts.parameters.registry.digest,
             "slot_seconds": parts.parameters.grid.length / SECOND,
         }
+        self._unverified = ""
         self._metrics = PageMetrics(parts.parameters.grid.length, settings.unreachable_after, settings.subscribers)
         hub = Hub(settings.subscribers, self._metrics.count_cut)
         self._feed = Feed(board, view, hub, clock, settings=shared)
-        self._metrics.watch(hub, lambda: self._feed.silent_seconds, self._list_ended)
+        self._metrics.watch(hub, lambda: self._feed.silent_seconds, lambda: self._unverified, self._list_ended)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
         static, background = read_static(), _read_background(settings.background)
         setup: dict[str, Any] = {
@@ -184,6 +191,7 @@ class Page:
     def _add(self, topic_id: str, polled: Polled) -> None:
         if polled.problem != self._feed.view.problem:  # it also ends: a new topic has a new verification
             self._feed.view.distrust(polled.problem)
+        self._unverified = polled.unverified
         self._feed.deliver(topic_id, polled.entries, polled.position)
         self._metrics.count_foreign(polled.foreign)
         self._metrics.set_as_of(self._feed.board.as_of)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
@@ -49,10 +50,13 @@ def read_signatures(
     *,
     since: str = "",
     whole: bool = False,
+    locations: int = 0,
     cosigned: Mapping[int, str] | None = None,
 ) -> Signatures:
     """Return the verification of the records of a vector."""
-    signatures = Signatures([read_public_key(str(SIGNER.verifier))], findings or Findings(), since)
+    signatures = Signatures(
+        [read_public_key(str(SIGNER.verifier))], Findings() if findings is None else findings, since, locations
+    )
     signatures.expect(cosigned or {})
     for record in records:
         headers = {f"ce_{name}": record[name].encode() for name in ("id", "type", "time")}
@@ -90,6 +94,33 @@ def test_last_answers_are_verified() -> None:
     vector = deepcopy(VECTORS["honest"])
     del vector["records"][-1]
     assert verify(vector).totals == {SIGNED: 1}
+
+
+@pytest.mark.parametrize(("answers", "found"), [(100_000, 0), (100_001, 1)])
+def test_flood_without_checkpoint_is_found(answers: int, found: int) -> None:
+    """More answers without a checkpoint than subscribers keep are one finding, and none of them is kept."""
+    findings = Findings()
+    signatures = read_signatures(VECTORS["honest"]["records"][:3], findings)
+    headers = {"ce_type": b"org.location-monitor.over_time", "ce_id": b"flood", "ce_time": b"1970-01-01T01:00:00Z"}
+    tracemalloc.start()
+    for _ in range(answers):
+        signatures.take(TOPIC_ID, 0, headers, bytes(100))
+    kept, _most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert findings.totals[SIGNED] == found
+    assert found == 0 or "too many answers without a checkpoint" in findings.listed[SIGNED][0]
+    assert kept < 100_000
+
+
+def test_flood_of_bytes_is_found() -> None:
+    """The limit is also one of bytes, and grows with the number of locations."""
+    headers = {"ce_type": b"org.location-monitor.over_time", "ce_id": b"flood", "ce_time": b"1970-01-01T01:00:00Z"}
+    for locations, found in ((0, 1), (10_000, 0)):
+        findings = Findings()
+        signatures = read_signatures(VECTORS["honest"]["records"][:3], findings, locations=locations)
+        for _ in range(103):
+            signatures.take(TOPIC_ID, 0, headers, bytes(1_000_000))
+        assert findings.totals[SIGNED] == found
 
 
 def sign(tiny: Tiny, *ticks: int, topic_id: str = "topic-1") -> list[dict[str, Any]]:

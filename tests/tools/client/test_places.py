@@ -20,13 +20,13 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR, MINUTE, to_datetime
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import find_shard
-from monitor.contracts.signed_notes import Verifier
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import TimeError, TokenError, UnreachableError
 from monitor.service.wiring import Settings
 from monitor.ticks.signed_log import SignedLog
 from monitor.tools.client import Known, Places, connect, subscribe
 from monitor.tools.client.places import open_places
+from monitor.tools.client.verification import Trust
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER
 from tests.kit.topics import recreate_topic
@@ -36,7 +36,7 @@ from tests.tools.client.records import REGISTRY, SLOTS, over_time, snapshot
 DOCS = Path(__file__).parents[3] / "docs"
 
 OpenPlaces = Callable[..., Places]
-"""The type of the fixture `open_at`. The arguments `resume` and `verifier` are optional."""
+"""The type of the fixture `open_at`. The arguments `resume` and `trust` are optional."""
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def open_at(settings: Settings, clock: SteppedClock) -> Iterator[OpenPlaces]:
     """A function that opens places on the topic, at the clock's time. They are closed at the end."""
     opened: list[Places] = []
 
-    def open_one(resume: str | None = None, verifier: Verifier | None = None) -> Places:
+    def open_one(resume: str | None = None, trust: Trust | None = None) -> Places:
         topic = settings.config.kafka.topics.alerts
-        opened.append(open_places(settings.kafka, topic, REGISTRY, HOUR, clock, resume=resume, verifier=verifier))
+        opened.append(open_places(settings.kafka, topic, REGISTRY, HOUR, clock, resume=resume, trust=trust))
         return opened[-1]
 
     yield open_one
@@ -135,7 +135,7 @@ def test_altered_answer_turns_all_unknown(publish: Publish, open_at: OpenPlaces,
     publish([])
     topic_id, sign = open_signed_log(open_at)
     publish(record for tick in (5, 6, 7, 8) for record in sign(tick))
-    places = open_at(verifier=SIGNER.verifier)
+    places = open_at(trust=Trust(SIGNER.verifier))
     assert states(places, 2) == {"market": "safe", "clinic": "safe"}
     assert places.at(to_datetime(SLOTS.as_of(7))).get("market").state == "safe"
     origin, *_tree, tick = places.checkpoints[0].splitlines()[:4]
@@ -157,11 +157,11 @@ def test_token_within_a_signed_tick(publish: Publish, open_at: OpenPlaces, clock
     market, *rest = sign(9, market=12)
     publish([market])
     clock.move_to(SLOTS.as_of(9) + MINUTE)
-    with open_at(verifier=SIGNER.verifier) as places:
+    with open_at(trust=Trust(SIGNER.verifier)) as places:
         assert states(places, 2) == {"market": "safe", "clinic": "safe"}
         token = places.token
     publish(rest)
-    with open_at(resume=token, verifier=SIGNER.verifier) as resumed:
+    with open_at(resume=token, trust=Trust(SIGNER.verifier)) as resumed:
         assert [(place, known.state) for place, known in resumed.updates()] == [("market", "noisy_count")]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import html
+import json
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
+from monitor.contracts.instants import format_instant
 from monitor.ticks.signed_log import SignedLog
 from monitor.tools.client.subscriber import read_topic_id
 from monitor.tools.client.verification import Verification
@@ -18,6 +21,7 @@ from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish, sign
 from tests.kit.topics import recreate_topic
 from tests.tools.page.conftest import OpenPage, fail_once
 from tests.tools.page.test_http import by_id, get
+from tests.tools.page.test_metrics import request, scrape
 from tests.tools.page.world import FIRST, Town
 
 SENTENCE: Final = '<p id="signed">'
@@ -45,8 +49,9 @@ def test_forged_tick_turns_page_unknown(
     open_town_log(town)
     town.publish(FIRST)
     town.publish(FIRST + 1)
-    page = open_page(town)
+    page = open_page(town, metrics_port=0)
     assert by_id(page)["clinic"]["state"] == "safe"
+    assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (200, 0)
     key = f"signed with the key {SIGNER.verifier}"
     assert key in html.unescape(get(page, "/").body.decode())
     assert SENTENCE in get(page, "/").body.decode()
@@ -57,12 +62,40 @@ def test_forged_tick_turns_page_unknown(
     town.signed = log
     town.publish(FIRST + 4)
     eventually(lambda: {answer["reason"] for answer in list_answers(page)} == {"not_verified"})
+    status, why = request(page, "/readyz")
+    assert (status, request(page, "/healthz")[0], scrape(page)["not_verified", ()]) == (503, 200, 1)
+    assert "have no checkpoint, so its places are shown as unknown" in why
     assert {answer["state"] for answer in list_answers(page)} == {"unknown"}
     assert SENTENCE not in get(page, "/").body.decode()
     recreate_topic(town.parts.kafka, town.topic)
     open_town_log(town)
     town.publish(FIRST + 5)
     eventually(lambda: by_id(page)["clinic"]["state"] == "safe")
+    assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (200, 0)
+
+
+def test_page_begins_after_forged_tick(town: Town, open_page: OpenPage, eventually: Eventually) -> None:
+    """With `since`, the page shows the ticks after a forged one, and nothing about the time before it.
+
+    A designated time that was last answered before is unknown, so that its place is not safe. Until the first tick the
+    page is not ready, and says why.
+    """
+    open_town_log(town)
+    grid = town.parts.parameters.grid
+    town.publish(FIRST, noon={"market": 12})
+    log, town.signed = town.signed, None
+    town.publish(FIRST + 1, noon={"market": 12})  # without a checkpoint
+    town.signed = log
+    town.parts = replace(town.parts, since=format_instant(grid.as_of(FIRST + 2)))
+    town.publish(FIRST + 2)
+    page = open_page(town, metrics_port=0)
+    assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (503, 1)
+    assert f"no tick after {town.parts.since} is signed by {SIGNER.verifier.name}" in request(page, "/readyz")[1]
+    assert {place["state"] for place in by_id(page).values()} == {"unknown"}
+    town.publish(FIRST + 3)
+    eventually(lambda: by_id(page)["clinic"]["state"] == "safe")
+    assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (200, 0)
+    assert json.loads(get(page, f"/v1/records?at={format_instant(grid.as_of(FIRST))}").body)["records"] == []
 
 
 def test_unconfirmed_tick_is_read_again(
