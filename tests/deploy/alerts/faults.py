@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 import urllib.request
@@ -22,6 +23,7 @@ from monitor.kafka.groups import name_release_group
 from monitor.ticks.ledger import read_partition
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.conftest import Eventually
+from tests.deploy.alerts.runbooks import ROOT, read_shell_lines
 from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site
 
 START_SECONDS: Final = 90.0
@@ -208,6 +210,54 @@ def crowded_page(site: Site, eventually: Eventually) -> Iterator[None]:
             yield
     site.page = site.started(Service(site.folder, "page", (*CLI, "page", "--config", str(site.config))))
     eventually(lambda: site.ready("page_metrics"), START_SECONDS)
+
+
+@contextmanager
+def forged_answer(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Turn signing on, and append a false "safe" that nobody signed. The fault ends with the page of the runbook."""
+    sign_answers(site, "signing.key", eventually)
+    site.began = time.monotonic()
+    forge_safe(site)
+    yield
+    site.page.stop()
+    site.page = site.started(site.endless("an-answer-is-not-verified"))
+    eventually(lambda: site.ready("page_metrics"), START_SECONDS)
+
+
+def sign_answers(site: Site, key: str, eventually: Eventually) -> None:
+    """Turn signing on, or change the key, with the steps of docs/operations.md. The page gets the public key."""
+    (create,) = (line for line in read_key_commands() if line.endswith(f" {key}"))
+    words = ["bash", "-c", create]
+    made = subprocess.run(words, env=site.environ(), cwd=site.folder, capture_output=True, text=True, check=True)
+    (public,) = (word for word in made.stdout.split() if word.count("+") >= 2)  # name+id+base64
+    site.service.stop()
+    site.tree["signing"] = {"key_file": key, "public_key": public}
+    site.write()
+    site.service.start()
+    eventually(site.ready, START_SECONDS)
+    site.page.stop()
+    site.page = site.started(Service(site.folder, "page", (*CLI, "page", "--config", str(site.config))))
+    eventually(lambda: site.ready("page_metrics"), START_SECONDS)
+
+
+def read_key_commands() -> list[str]:
+    """Return the commands that create signing keys."""
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    return [line for line in read_shell_lines(page) if line.startswith("location-monitor keygen --signing ")]
+
+
+def forge_safe(site: Site) -> None:
+    """Append a copy of the latest record about a place, with the status "safe"."""
+    latest = [record for record in site.records() if (record.key or b"").startswith(b"places/inn")][-1]
+    value = json.loads(latest.value)
+    for name in ("resumes_at", "noisy_count", "count_at_most", "p_value"):
+        value.pop(name, None)
+    forged = json.dumps(value | {"status": "safe", "answers": []}).encode()
+    with closing(site.connections.create_producer()) as producer:
+        sent = producer.send(
+            site.topic("alerts"), forged, latest.key, headers=list(latest.headers), partition=latest.partition
+        )
+        sent.get(timeout=10)
 
 
 @contextmanager

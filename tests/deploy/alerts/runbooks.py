@@ -37,6 +37,11 @@ def read_runbooks() -> dict[str, str]:
 
 
 def read_commands(anchor: str) -> list[str]:
-    """Return the commands of a runbook."""
-    blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", read_runbooks()[anchor], re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in textwrap.dedent(block).splitlines() if line]
+    """Return the commands of a runbook, except those that are marked as not run."""
+    return read_shell_lines(read_runbooks()[anchor])
+
+
+def read_shell_lines(text: str) -> list[str]:
+    """Return the lines of the shell blocks of a text that are not marked as not run."""
+    blocks = re.findall(r"^( *<!-- not run: [^\n]*\n)? *```sh\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    return [line for mark, block in blocks if not mark for line in textwrap.dedent(block).splitlines() if line]

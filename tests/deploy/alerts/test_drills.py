@@ -49,6 +49,7 @@ DRILLS: Final = (
     Drill("LocationMonitorPageAbsent", faults.stopped_page),
     Drill("LocationMonitorPageRefuses", faults.crowded_page),
     Drill("LocationMonitorPageStale", faults.frozen_broker),
+    Drill("LocationMonitorPageNotVerified", faults.forged_answer, spoils=True),
     Drill("LocationMonitorAuditTicksMissing", faults.lost_ticks),
     Drill("LocationMonitorAuditIncomplete", faults.wrong_configuration),
     Drill("LocationMonitorAuditorCutOff", faults.hanging_transaction),

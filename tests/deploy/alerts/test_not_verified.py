@@ -1,0 +1,71 @@
+"""A forged record on real servers: the page says so, and the steps of the runbook bring its answers back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import Eventually
+from tests.deploy.alerts.faults import START_SECONDS, forge_safe, forged_answer, sign_answers
+from tests.deploy.alerts.site import CLI, Site, run_site
+from tests.shared_kafka import SharedKafka
+
+GAUGE = "location_monitor_page_not_verified"
+
+
+@pytest.fixture
+def site(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Site]:
+    """A service that is ready, with a page."""
+    with run_site(tmp_path_factory.mktemp("forged"), kafka, eventually, [], audited=False, scrape="1s") as site:
+        yield site
+
+
+def list_states(site: Site) -> set[str]:
+    """Return the states of all places on the page."""
+    return {place["state"] for place in json.loads(site.fetch("page", "/v1/locations")[1])["locations"]}
+
+
+def is_blank(site: Site) -> bool:
+    """Return whether the alert's condition holds, the page is not ready, and every place is unknown."""
+    status, why = site.fetch("page_metrics", "/readyz")
+    if f"{GAUGE} 1.0" not in site.fetch("page_metrics", "/metrics")[1]:
+        return False
+    assert (status, "output partition" in why) == (503, True)
+    return list_states(site) == {"unknown"}
+
+
+def is_back(site: Site) -> bool:
+    """Return whether the alert's condition does not hold, the page is ready, and every place is known."""
+    if not site.ready("page_metrics") or f"{GAUGE} 0.0" not in site.fetch("page_metrics", "/metrics")[1]:
+        return False
+    return "unknown" not in list_states(site)
+
+
+def watch(site: Site) -> str:
+    """Return what `watch --once` prints."""
+    words = [*CLI, "watch", "--once", "--config", str(site.config)]
+    return subprocess.run(words, cwd=site.folder, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.timeout(600)
+def test_runbook_brings_display_back(site: Site, eventually: Eventually) -> None:
+    """After a forged "safe" the page is blank, and the alert's condition holds. `--since` and a new key both end it.
+
+    In between, a restart does not help.
+    """
+    with forged_answer(site, eventually):
+        eventually(lambda: is_blank(site), START_SECONDS)
+        assert site.run_commands("an-answer-is-not-verified")
+        assert "NOT VERIFIED" in watch(site)
+        site.page.stop()
+        site.page.start()
+        eventually(lambda: is_blank(site), START_SECONDS)
+    eventually(lambda: is_back(site), START_SECONDS)
+    forge_safe(site)
+    eventually(lambda: is_blank(site), START_SECONDS)
+    sign_answers(site, "signing-2.key", eventually)
+    eventually(lambda: is_back(site), START_SECONDS)
+    assert "NOT VERIFIED" not in watch(site)
