@@ -82,8 +82,8 @@ format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff format
 
 lock: $(DEV)  ## pin all dependencies again, with hashes
-	$(LOCK) --upgrade --extra embedded --extra page --extra otel --extra experiments --extra docs --extra dev pyproject.toml -o requirements.lock
-	$(LOCK) -c requirements.lock --extra page --extra otel pyproject.toml -o requirements-run.lock
+	$(LOCK) --upgrade --extra embedded --extra page --extra experiments --extra docs --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements.lock --extra page pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	echo 'uv>=0.9,<1' | $(LOCK) - -o requirements-install.lock
 	echo 'pip-audit>=2.10,<3' | $(LOCK) - -o requirements-audit.lock

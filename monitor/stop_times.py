@@ -16,9 +16,6 @@ from typing import Final
 FINISH_SECONDS: Final = 30.0
 """The time in which all threads together finish their work. The next instance does the rest."""
 
-EXPORT_SECONDS: Final = 5.0
-"""The time in which the last metrics and spans are sent to a collector of OpenTelemetry."""
-
 STOP_SECONDS: Final = 65.0
 """The time in which a process ends after SIGTERM: `FINISH_SECONDS`, and half a minute to leave both groups."""
 

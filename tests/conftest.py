@@ -63,7 +63,6 @@ _LONG = (
     "tests/fuzz",
     "tests/ingest/test_decode.py",
     "tests/mutants",
-    "tests/observe/test_otel.py",
     "tests/tools/onesided/add_remove/test_one_sided_noise.py",
     "tests/tools/onesided/bounded",
     "tests/tools/onesided/osdp/test_dawa.py",

@@ -30,7 +30,7 @@ from packaging.utils import canonicalize_name
 
 PRODUCT: Final = "location-monitor"
 LOCK: Final = "requirements-run.lock"
-EXTRAS: Final = ("page", "otel")
+EXTRAS: Final = ("page",)
 """The extras whose packages are in the lock (`make lock`)."""
 
 LONGEST_NAME: Final = 80

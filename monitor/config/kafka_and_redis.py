@@ -14,16 +14,13 @@ from monitor.config.single_values import (
     Masked,
     Password,
     Port,
-    PositiveDuration,
     ReplicationFactor,
     Section,
     ServerAddress,
     TopicName,
-    WebAddress,
     WholeNumber,
     make_value_error,
 )
-from monitor.contracts.instants import MINUTE
 
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 SASL_MECHANISMS: Final[tuple[SaslMechanism, ...]] = get_args(SaslMechanism)
@@ -208,14 +205,3 @@ class MetricsSettings(Section):
         "IPv4 addresses, as in a container",
     )
     port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free port")
-
-
-class OtelSettings(Section):
-    """The export of metrics and spans by OpenTelemetry (OTLP over HTTP). Nothing is exported unless it is enabled."""
-
-    enabled: bool = Field(default=False, description="whether metrics and spans are sent to a collector")
-    endpoint: WebAddress | None = Field(
-        default=None, description="the collector; absent: OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4318"
-    )
-    interval: PositiveDuration = Field(default=MINUTE, description="the time between two exports of the metrics")
-    traces: bool = Field(default=True, description="whether spans are sent too")

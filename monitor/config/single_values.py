@@ -44,7 +44,6 @@ _TOPIC: Final = rf"(?!{_NO_TOPIC}){_TOPIC_CHARACTERS}"
 _PORT: Final = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ADDRESS: Final = rf"([A-Za-z0-9._-]{{1,255}}|\[[0-9A-Fa-f:.]{{2,45}}\]):{_PORT}"
 _ORIGIN: Final = r"https?://(\*\.)?([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?"
-_WEB: Final = r"https?://[^\s/?#@]{1,255}(/[^\s?#@]*)?"
 _LINE: Final = r"[^\x00-\x1f\x7f]{1,1000}"
 _DURATION_SCHEMA: Final = {"type": "string", "pattern": "^([0-9]+(y|w|d|h|m|s|ms))+$", "examples": ["30s", "1h", "14d"]}
 _EPSILON_SCHEMA: Final = {
@@ -238,9 +237,6 @@ TopicName = Annotated[
     ),
 ]
 ServerAddress = Annotated[str, *_make_text(_ADDRESS, "a host and a port such as localhost:9092 or [::1]:9092")]
-WebAddress = Annotated[
-    str, *_make_text(_WEB, "an address such as https://collector.example:4318, without user and query")
-]
 Origin = Annotated[str, *_make_text(_ORIGIN, "an origin such as https://www.example.org, without path and semicolon")]
 Line = Annotated[str, *_make_text(_LINE, "a string on one line, not empty", {})]
 PublicKey = Annotated[str, PlainValidator(_parse_public_key), WithJsonSchema({"type": "string"})]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
+from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, MetricsSettings, RedisSettings
 from monitor.config.monitors import Monitor
 from monitor.config.sections import (
     ClockSettings,
@@ -34,7 +34,6 @@ class Config(Section):
         default_factory=SigningSettings, description="a mapping with key_file and public_key"
     )
     page: PageSettings = Field(default_factory=PageSettings, description="a mapping with the port of the public page")
-    otel: OtelSettings = Field(default_factory=OtelSettings, description="a mapping with enabled and endpoint")
     auditor: AuditorSettings = Field(
         default_factory=AuditorSettings, description="a mapping with the port and the user of audit --follow"
     )

@@ -25,7 +25,6 @@ from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
 from monitor.observe.metrics import Metrics
-from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
 from monitor.store.facts import OffsetRange, Portions
 from monitor.store.hashing import PersonHasher
@@ -55,7 +54,6 @@ class Reader:
         persons: PersonHasher,
         dead_letters: DeadLetterTopic,
         metrics: Metrics,
-        spans: Spans = NO_SPANS,
     ) -> None:
         self._parameters = parameters
         self._source = source
@@ -63,7 +61,6 @@ class Reader:
         self._persons = persons
         self._dead_letters = dead_letters
         self._metrics = metrics
-        self._spans = spans
         self._queue = WriteQueue(parameters.registry, self._write)
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows)
@@ -88,10 +85,8 @@ class Reader:
                 self._finish()
                 return False
             failpoint("reader.polled")
-            records = sum(len(fetch.records) for fetch in fetched)
-            with self._spans.span("batch.prepare", batch=_name(fetched), records=records):
-                self._count_late(fetched)
-                batch = prepare_batch(self._parameters, self._persons, fetched)
+            self._count_late(fetched)
+            batch = prepare_batch(self._parameters, self._persons, fetched)
             failpoint("reader.accepted")
             self._enqueue(batch)
         except (UnreachableError, WindowsError):
@@ -161,8 +156,7 @@ class Reader:
             for letter in batch.letters
             if letter.offset >= self._start_offsets.dead_letters_from.get(letter.partition, 0)
         ]
-        name = _name(batch.ranges)
-        with log_fields(batch=name), self._spans.span("batch.write", batch=name, records=batch.records):
+        with log_fields(batch=_name(batch.ranges)):
             if letters:
                 self._dead_letters.put(letters)
                 failpoint("reader.dead_letters_written")
@@ -302,8 +296,8 @@ class Reader:
         self._source.close(self._written_offsets)
 
 
-def _name(ranges: Iterable[Fetched | OffsetRange]) -> str:
-    """Return the name of a batch in logs and spans: its input partitions and offsets."""
+def _name(ranges: Iterable[OffsetRange]) -> str:
+    """Return the name of a batch in logs: its input partitions and offsets."""
     return " ".join(f"{offsets.partition}:{offsets.start}-{offsets.end}" for offsets in ranges)
 
 

@@ -1,1 +1,1 @@
-"""How a running process is observed and tested: metrics, health, logs, spans, where errors occurred, failpoints."""
+"""How a running process is observed and tested: metrics, health, logs, where errors occurred, failpoints."""

@@ -6,7 +6,6 @@ import gc
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import Final
 
 from monitor.contracts.clock import Clock
@@ -16,7 +15,7 @@ from monitor.kafka.topics import TopicWatch
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
-from monitor.service.wiring import Service, Settings, create_noise, create_windows, open_telemetry
+from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -95,15 +94,9 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
 
     Raises:
         RefusedError: the operator must first correct something on the servers.
-        UsageError: the configuration enables OpenTelemetry, and its packages are not installed.
     """
     _describe(settings, metrics)
     metrics.watch_readiness(lambda: not health.list_waiting())
-    with open_telemetry(settings, metrics) as spans:
-        _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
-
-
-def _run_repeatedly(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
     pause = FIRST_PAUSE_SECONDS
     ran = threading.Event()
     while not stop.is_set():

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -21,7 +20,7 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.signed_notes import Signer
-from monitor.errors import InsecureNoiseError, MonitorError, UsageError
+from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.readiness import Readiness
@@ -33,7 +32,6 @@ from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.logs import log_unexpected
 from monitor.observe.metrics import Metrics
-from monitor.observe.spans import NO_SPANS, Spans
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.service.preflight import Preflight
 from monitor.stop_times import FINISH_SECONDS
@@ -66,7 +64,6 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
     needs: tuple[TopicNeeds, ...]
-    spans: Spans = NO_SPANS  # only `run` sets it
     signer: Signer | None = None
 
     def compute_fingerprint(self, found: Preflight) -> str:
@@ -107,30 +104,6 @@ def build_redis_address(config: Config) -> RedisAddress:
         {name: str(path) for name, path in files.items() if path is not None},
         RedisUser(redis.sentinel_username, partial(read_sentinel_password, redis)) if at_sentinels else None,
     )
-
-
-@contextmanager
-def open_telemetry(settings: Settings, metrics: Metrics) -> Iterator[Spans]:
-    """Export metrics to OpenTelemetry until the end of the block, if this is enabled. Yield the destination of spans.
-
-    Raises:
-        UsageError: the optional packages are not installed.
-    """
-    if not settings.config.otel.enabled:
-        yield NO_SPANS
-        return
-    try:
-        from monitor.observe.otel import OtelExport  # noqa: PLC0415  # optional packages, loaded only if they are used
-    except ImportError as error:
-        raise UsageError(
-            f"otel.enabled is true: expected the packages of OpenTelemetry, found none ({error}). Install them: "
-            "pip install 'location-monitor[otel]'"
-        ) from error
-    export = OtelExport(settings.config.otel, settings.config.service.name, metrics)
-    try:
-        yield export.spans
-    finally:
-        export.close()
 
 
 def create_noise() -> OneSidedNoise:
@@ -205,9 +178,7 @@ class Service:
         except BaseException:
             self._membership.close()
             raise
-        self.reader = Reader(
-            settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, settings.spans
-        )
+        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics)
         self.loop = self._create_loop(self.reader)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
@@ -255,7 +226,6 @@ class Service:
             reader.progressed,
             reader.tick_ends,
             store_clock=self._store_clock,
-            spans=settings.spans,
         )
         return ReleaseLoop(context, own, self._membership, self.ledger_partitions)
 

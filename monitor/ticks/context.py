@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.observe.metrics import Metrics
-from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.input_topic import InputTopic
@@ -66,7 +65,6 @@ class ReleaseContext:
     tick_ends: TickEnds = field(default_factory=TickEnds)
     decided: Signal = field(default_factory=Signal)
     store_clock: StoreClock = field(default_factory=StoreClock)
-    spans: Spans = NO_SPANS
 
     @property
     def monitors(self) -> list[str]:

@@ -104,8 +104,7 @@ class PartitionRelease:
         with log_fields(ledger_partition=self.partition, tick=as_of):
             if not self._wait_until_closed(tick, stop):
                 return False
-            with self._context.spans.span("tick", ledger_partition=self.partition, tick=as_of):
-                return self.decide_tick(tick, stop)
+            return self.decide_tick(tick, stop)
 
     def _note_heartbeat(self) -> None:
         self.last_heartbeat = time.monotonic()
@@ -222,10 +221,9 @@ class PartitionRelease:
         Whatever depends on the visits is done before the wait, because the time of publication would reveal how many
         there are (docs/rules.md, rule 10).
         """
-        due, spans = find_release_time(self._parameters, tick, self._taken_at), self._context.spans
+        due = find_release_time(self._parameters, tick, self._taken_at)
         try:
-            with spans.span("tick.read"):
-                evidence = self._read_evidence(owner, tick, due, stop)
+            evidence = self._read_evidence(owner, tick, due, stop)
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
@@ -238,15 +236,12 @@ class PartitionRelease:
             failpoint("tick.read")
             self._skipped = (owner.first_undecided, tick - 1) if tick > owner.first_undecided else None
             decision = owner.decide(tick, evidence)
-            with spans.span("tick.wait"):
-                hindrance = self._wait_for_release(tick, due, stop)
-            if hindrance:
+            if hindrance := self._wait_for_release(tick, due, stop):
                 if not stop.is_set():  # on a stop, `close` closes the owner
                     self._drop_owner(hindrance)
                 return None
             failpoint("tick.released")
-            with spans.span("tick.append"):
-                return self._append(owner, tick, evidence, decision)
+            return self._append(owner, tick, evidence, decision)
         except (UnreachableError, FencedError) as error:
             log.warning("tick %d: ledger partition %d is taken over again: %s", tick, self.partition, error)
             self._drop_owner(str(error))

@@ -46,11 +46,6 @@ INVALID: Final[tuple[tuple[str, str, tuple[object, ...]], ...]] = (
         ("localhost", "localhost:", ":9092", "kafka://a:9092", "a:9092/x", 9092),
     ),
     ("kafka.bootstrap_servers", "at least one", ([],)),
-    (
-        "otel.endpoint",
-        "https://collector.example:4318",
-        ("collector:4318", "http://user:secret@collector", "http://c/?token=1", 4318),
-    ),
     ("kafka.topics.visits", "Kafka topic", ("", "..", "a b", "ü", "x" * 250)),
     (
         "redis.url",

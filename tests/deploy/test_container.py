@@ -43,7 +43,7 @@ def test_container_locks_match_tested_versions(root: Path, lock: str) -> None:
 
 
 def test_container_has_only_runtime_dependencies(root: Path) -> None:
-    """The container has every runtime dependency, and of the extras only those of the page and of OpenTelemetry."""
+    """The container has every runtime dependency, and of the extras only that of the page."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {re.split(r"[\[<>=!~ ]", dependency)[0].lower() for dependency in project["dependencies"]}
     unwanted = {

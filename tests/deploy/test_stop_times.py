@@ -12,7 +12,7 @@ import yaml
 
 from monitor.ingest import dead_letters
 from monitor.kafka import membership
-from monitor.stop_times import EXPORT_SECONDS, FINISH_SECONDS, GRACE_SECONDS, STOP_SECONDS
+from monitor.stop_times import FINISH_SECONDS, GRACE_SECONDS, STOP_SECONDS
 from monitor.ticks import rollout
 
 CHART = Path("deploy/chart/values.yaml")
@@ -60,7 +60,7 @@ def test_grace_exceeds_stop() -> None:
 def test_steps_of_a_stop_fit() -> None:
     """The longest possible steps of a stop, one after the other, take no longer than the time for a stop."""
     leave_group = rollout.CLOSE_SECONDS + membership.JOIN_SECONDS + membership.LEAVE_MS / 1_000
-    assert FINISH_SECONDS + leave_group + dead_letters.CLOSE_SECONDS + EXPORT_SECONDS <= STOP_SECONDS
+    assert FINISH_SECONDS + leave_group + dead_letters.CLOSE_SECONDS <= STOP_SECONDS
 
 
 def test_page_states_the_times(root: Path) -> None:

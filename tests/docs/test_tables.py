@@ -37,7 +37,6 @@ _KEY_SECTIONS = (
     "kafka",
     "redis",
     "metrics",
-    "otel",
     "page",
     "auditor",
 )

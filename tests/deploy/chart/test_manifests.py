@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -326,27 +325,6 @@ def test_notes_say_how_to_change_registry(helm: Helm, tmp_path: Path) -> None:
     notes = {name: copy.template(value_set(name)).of_kind("Notes")[0]["text"] for name in ("minimal", "full", "secure")}
     restart = "rollout restart deployment/city-location-monitor"
     assert {name for name, text in notes.items() if restart in text} == {"full", "secure"}
-
-
-@pytest.mark.parametrize(
-    ("otel", "expected"),
-    [
-        ({"enabled": True, "endpoint": "http://collector.example:4318"}, {4318, 9999}),
-        ({"enabled": True, "endpoint": "https://collector.example/otlp"}, {443, 9999}),
-        ({"enabled": True, "endpoint": "http://collector.example"}, {80, 9999}),
-        ({"enabled": False, "endpoint": "http://collector.example:4318"}, set()),
-        ({"enabled": True}, set()),
-    ],
-)
-def test_collector_is_reached_if_named(helm: Helm, otel: dict[str, Any], expected: set[int]) -> None:
-    """Instances may connect to the collector of OpenTelemetry if the configuration enables and names it."""
-    answer = helm.template(
-        value_set("minimal"), set_json=[f"config.otel={json.dumps(otel)}", "networkPolicy.extraOtelPorts=[9999]"]
-    )
-    assert not answer.error
-    policy, of_hook = (found["spec"] for found in answer.of_kind("NetworkPolicy"))
-    opened = [{port["port"] for rule in spec["egress"] for port in rule["ports"]} for spec in (policy, of_hook)]
-    assert opened == [{53, 9092, 6379, 9108} | expected, {53, 9092, 6379}]
 
 
 def test_autoscaling_counts_each_partition_once(rendered: dict[str, Answer]) -> None:
