@@ -10,6 +10,7 @@ from typing import Any, Final
 from kafka import TopicPartition
 from kafka.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
 
+from monitor.contracts.instants import MILLISECOND
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import CommittedOffsets, read_committed_offsets
@@ -45,15 +46,19 @@ class InputOffsets:
         topic: the input topic.
         topic_id: Kafka's id of the topic.
         service: the name of the service whose groups read the topic.
+        stamped_by_brokers: whether only brokers stamp records. In a replay, producers do.
     """
 
     _consumer: Any
 
-    def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, service: str) -> None:
+    def __init__(
+        self, connections: KafkaConnections, topic: str, topic_id: str, service: str, *, stamped_by_brokers: bool = True
+    ) -> None:
         self._connections = connections
         self._topic = topic
         self._topic_id = topic_id
         self._service = service
+        self._stamped_by_brokers = stamped_by_brokers
         self._single: Any = None
         self.truncated: dict[int, int] = {}
         self.unread: dict[int, Unreadable] = {}
@@ -77,9 +82,9 @@ class InputOffsets:
             return read_bounds(self._consumer, TopicPartition(self._topic, partition))
 
     def read_stamp(self, partition: int, offset: int, end: int) -> int | None:
-        """Return the instant at which the first record from an offset on was stamped.
+        """Return the instant at which a broker stamped the first record from an offset on.
 
-        None means that it is not known: there is no such record before `end`, or it is damaged.
+        None means that it is not known: there is no such record before `end`, it is damaged, or no broker stamped it.
 
         The broker is not asked for an offset by time. For the answer, it would decompress the whole batch around it
         into its own memory, without a limit, so that a batch of 0.2 MB can make each such request fail. A fetched batch
@@ -95,11 +100,7 @@ class InputOffsets:
         except UnreachableError:
             self.close_single()
             raise
-        if record is None:
-            return None
-        if isinstance(record.value, Unreadable):
-            return None if record.value.stamp_ms is None else record.value.stamp_ms * 1_000
-        return record.timestamp * 1_000
+        return None if record is None or record.stamp_ms is None else record.stamp_ms * MILLISECOND
 
     def _fetch_one(self, tp: Any, offset: int, end: int) -> FetchedRecord | None:
         """Return the first record from an offset on; None if there is none before `end`."""
@@ -119,7 +120,7 @@ class InputOffsets:
         consumer = self._connections.create_consumer(
             fetch_max_bytes=_LEAST_BYTES, max_partition_fetch_bytes=_LEAST_BYTES, max_poll_records=1
         )
-        return read_leniently(consumer, FetchState())
+        return read_leniently(consumer, FetchState(stamped_by_brokers=self._stamped_by_brokers))
 
     def close_single(self) -> None:
         """Close the consumer of single records. The next call of `read_stamp` opens another one."""

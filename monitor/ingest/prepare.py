@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from monitor.contracts.instants import MILLISECOND, SECOND
+from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetter, Refusal
@@ -25,16 +25,13 @@ def prepare_batch(parameters: Parameters, persons: PersonHasher, fetched: Sequen
     """
     began = time.perf_counter()
     values = [record.value for fetch in fetched for record in fetch.records]
-    stamps = np.array([record.timestamp for fetch in fetched for record in fetch.records], np.int64) * MILLISECOND
+    by_fetch = [fetch.stamps for fetch in fetched]
+    stamps = np.concatenate(by_fetch)
     grid = parameters.grid
     accepted = accept(parameters, persons, decode_records(parameters, values), (stamps - grid.origin) // grid.length)
     letters = _address_refusals(accepted.refused, fetched)
     ranges = tuple(OffsetRange(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
-    newest = {
-        fetch.partition: max(record.timestamp for record in fetch.records) * MILLISECOND / SECOND
-        for fetch in fetched
-        if fetch.records
-    }
+    newest = {fetch.partition: int(of.max()) / SECOND for fetch, of in zip(fetched, by_fetch, strict=True) if len(of)}
     oldest = int(stamps.min()) / SECOND if len(stamps) else None
     facts, fates, cut = (accepted.facts,), accepted.fates, accepted.cut
     delays = count_delays(stamps[accepted.record], accepted.left)

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from monitor.contracts.instants import MILLISECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
 from monitor.ingest.dead_letters import DeadLetterTopic, count_by_reason
@@ -139,9 +138,8 @@ class Reader:
         """Count records that were stamped before a tick closed, but are not below its end offsets (rule 9)."""
         late = 0
         for fetch in fetched:
-            stamps = np.array([record.timestamp for record in fetch.records], np.int64) * MILLISECOND
             offsets = np.array([record.offset for record in fetch.records], np.int64)
-            late += self.tick_ends.count_late(fetch.partition, offsets, stamps)
+            late += self.tick_ends.count_late(fetch.partition, offsets, fetch.stamps)
         if late:
             log.error(
                 "records that a broker stamped before a tick closed came after the end offsets of this tick, so its "

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
+import numpy as np
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
+from numpy.typing import NDArray
 
+from monitor.contracts.instants import MILLISECOND
 from monitor.errors import UnreachableError
 from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.kafka_python_3_0.batches import LOG_APPEND_TIME, Bounds, FetchedRecord, Unreadable
+from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.logs import log_unexpected
 
@@ -35,23 +38,28 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The records of [start, end) of a partition. Control records may precede `end`."""
+    """The records of [start, end) of a partition, all with a stamp. Control records may precede `end`."""
 
     partition: int
     start: int
     end: int
     records: Sequence[FetchedRecord] = ()
 
+    @property
+    def stamps(self) -> NDArray[np.int64]:
+        """The instants at which the records were stamped, shape (n,). A record without a stamp is an error here."""
+        return np.array([record.stamp_ms for record in self.records], np.int64) * MILLISECOND
+
 
 def find_unstamped(records: Sequence[FetchedRecord]) -> tuple[int, int] | None:
-    """Return the first run [begin, end) of records without a broker timestamp; None if all records have one.
+    """Return the first run [begin, end) of records without a stamp; None if all records have one.
 
-    A visit's fate depends on this timestamp (docs/rules.md, rule 7).
+    A visit's fate depends on the stamp (docs/rules.md, rule 7).
     """
-    if all(record.timestamp_type == LOG_APPEND_TIME for record in records):
+    if all(record.stamp_ms is not None for record in records):
         return None
-    begin = sum(1 for _ in takewhile(lambda record: record.timestamp_type == LOG_APPEND_TIME, records))
-    run = takewhile(lambda record: record.timestamp_type != LOG_APPEND_TIME, records[begin:])
+    begin = sum(1 for _ in takewhile(lambda record: record.stamp_ms is not None, records))
+    run = takewhile(lambda record: record.stamp_ms is None, records[begin:])
     return begin, begin + sum(1 for _ in run)
 
 
@@ -93,7 +101,7 @@ class InputLog(InputOffsets):
         service: the name of the service whose groups read the topic; `group` by default.
         topic_id: Kafka's id of the topic.
         bounds: the limits of decompressed batches.
-        stamped_by_brokers: whether to skip records that brokers did not stamp.
+        stamped_by_brokers: whether only brokers stamp records. In a replay, producers do.
     """
 
     def __init__(
@@ -105,12 +113,11 @@ class InputLog(InputOffsets):
         topic_id: str = "",
         *,
         bounds: Bounds | None = None,
-        stamped_by_brokers: bool = False,
+        stamped_by_brokers: bool = True,
     ) -> None:
-        super().__init__(connections, topic, topic_id, service or group)
-        self._stamped_by_brokers = stamped_by_brokers
+        super().__init__(connections, topic, topic_id, service or group, stamped_by_brokers=stamped_by_brokers)
         self._group = group
-        self._reading = FetchState(bounds or Bounds())
+        self._reading = FetchState(bounds or Bounds(), stamped_by_brokers=stamped_by_brokers)
         self._next: dict[int, int] = {}
         self._ends: dict[int, int] = {}
         self.is_answering = True
@@ -213,11 +220,11 @@ class InputLog(InputOffsets):
             if last.lost:
                 self.unread[partition] = last
                 records, end = records[:-1], last.first
-        if self._stamped_by_brokers and (unstamped := find_unstamped(records)) is not None:
+        if (unstamped := find_unstamped(records)) is not None:
             begin, after = unstamped
             self.unread.pop(partition, None)  # the records after the unstamped ones are fetched again
             if begin == 0:
-                self._skip_unstamped(partition, records[after - 1].offset + 1)
+                self._skip_unstamped(partition, records[after].offset if after < len(records) else end)
                 return None
             # The records before the unstamped ones count. The unstamped records are fetched again.
             self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
@@ -225,7 +232,7 @@ class InputLog(InputOffsets):
         return None if end <= start else Fetched(partition, start, end, records)
 
     def _skip_unstamped(self, partition: int, end: int) -> None:
-        """Continue after records without a broker timestamp. Their slot is unknown, so their visits are lost."""
+        """Continue after records without a stamp. Their slot is unknown, so their visits are lost."""
         log.error(
             "records below offset %d of %s-%d have their producers' timestamps, so they cannot be counted: expected "
             "message.timestamp.type=LogAppendTime; find out who changed the setting",

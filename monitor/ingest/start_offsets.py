@@ -153,11 +153,15 @@ class StartOffsets:
         return first, self._find_complete_from(partition, first, end)
 
     def _find_first_since(self, partition: int, since: int, first: int, end: int) -> int:
-        """Return an offset in [first, end] such that all earlier records were stamped before an instant.
+        """Return an offset in [first, end] such that all earlier records were appended before an instant.
 
-        The record before this offset was stamped more than the tolerance before the instant. Records before that one
-        may have been stamped by an earlier leader, whose clock is ahead by at most the tolerance. A record whose
-        timestamp is not known counts as a later one, so that nothing is left out.
+        Stamps need not rise along the log: an earlier leader's clock may have been ahead, and a record without a stamp
+        counts as later than any instant, wherever it is. The result is right nevertheless. The search has read the
+        record before the returned offset, and a broker stamped it more than the tolerance before `since`. A log is in
+        the order of appends, so the records before that one were appended even earlier. Their stamps are before
+        `since`, because a clock is ahead by at most the tolerance. Without a stamp, their visits are lost, and they end
+        too early to be needed, as if a broker had stamped them. So a record without a stamp can only make the search
+        return an earlier offset than necessary.
         """
         since -= self._parameters.tolerance
 
@@ -171,7 +175,8 @@ class StartOffsets:
         """Return the slot from which facts are complete if records before the log's first one were deleted.
 
         The deleted records were stamped at most `tolerance` after the first remaining one, because an earlier leader's
-        clock may be ahead, and before now. Their visits end at most F slots after that.
+        clock may be ahead, and before now. Their visits end at most F slots after that. If the first remaining record
+        has no stamp, only "before now" is known.
         """
         grid, now = self._parameters.grid, self._now()
         stamp = self._source.read_stamp(partition, first, end)

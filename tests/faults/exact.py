@@ -14,6 +14,7 @@ from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.visits import decode
+from tests.faults.recount import is_stamped
 
 CERTAIN: Final = Fraction(30)
 
@@ -21,7 +22,7 @@ CERTAIN: Final = Fraction(30)
 def recount(terms: AuditTerms, records: Iterable[Any]) -> Recount:
     """Return the audit's recount of the input topic's records (kafka-python's)."""
     (counts,) = create_recounts([terms])
-    for record in records:
+    for record in filter(is_stamped, records):
         for line in decode(record.value, record.timestamp * 1_000, terms):
             counts.take(line)
     return counts

@@ -20,6 +20,7 @@ from tests.kit.recount import Counted, RefusedError, Rules
 
 WHOLE: Final = "-"
 HASH_BYTES: Final = 16
+STAMPED: Final = 1  # Kafka's timestamp type of broker timestamps
 
 
 class DeadLetter(NamedTuple):
@@ -65,6 +66,11 @@ class Fates:
         self.unasked += other.unasked
 
 
+def is_stamped(record: Any) -> bool:
+    """Return whether a broker stamped a record (kafka-python's)."""
+    return bool(record.timestamp_type == STAMPED)
+
+
 @dataclass(frozen=True)
 class Recount:
     """The recount of records by the terms of a configuration. `key` is the person key."""
@@ -73,8 +79,13 @@ class Recount:
     key: bytes
 
     def fates(self, record: Any) -> Fates:
-        """Return the expected fates of a record's visits: a dead letter, facts, or neither if no monitor asks."""
+        """Return the expected fates of a record's visits: a dead letter, facts, or neither if no monitor asks.
+
+        The visits of a record that no broker stamped are lost.
+        """
         fates = Fates()
+        if not is_stamped(record):
+            return fates
         try:
             visits = parse_visits(record.value)
         except RefusedError as refused:

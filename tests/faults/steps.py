@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,10 @@ from tests.kit.waiting import until
 RUN_FAILPOINTS: Final = tuple(name for name in FAILPOINTS if not name.startswith("setup."))
 CROWD: Final = 3
 NO_LIMIT: Final = "1048588"
+SIZE_LIMIT: Final = "max.message.bytes"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+LONG_AGO: Final = 1
+"""A producer's timestamp of 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +186,7 @@ def leave(walk: Walk, step: Step) -> None:
 def end_in_order(instance: Instance) -> None:
     """Stop an instance by SIGTERM. It may be too early to handle the signal, or refuse a topic's settings."""
     code = instance.terminate()
-    refused = code == EXIT_REFUSED and "max.message.bytes" in instance.text
+    refused = code == EXIT_REFUSED and any(setting in instance.text for setting in (SIZE_LIMIT, TIMESTAMP_TYPE))
     assert code in {0, -15} or refused, instance.text[-2_000:]
 
 
@@ -316,14 +321,44 @@ def refuse(walk: Walk, step: Step, topic: str) -> None:
 
     If Kafka could not write these, the transaction could neither end nor be fenced before the broker restarts.
     """
-
-    def limit(most: str) -> Callable[[Any], object]:
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs={"max.message.bytes": most})
-        return lambda admin: admin.alter_configs([resource])
-
-    walk.administer(limit("100"))
+    set_up(walk, topic, SIZE_LIMIT, "100")
     sleep_within(step, 2.0, 4.0)
-    walk.administer(limit(NO_LIMIT))
+    set_up(walk, topic, SIZE_LIMIT, NO_LIMIT)
+
+
+def set_up(walk: Walk, topic: str, setting: str, value: str) -> None:
+    """Change a setting of a topic."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs={setting: value})
+    walk.administer(lambda admin: admin.alter_configs([resource]))
+
+
+def stamp_by_producers(walk: Walk, step: Step) -> None:
+    """Let producers stamp the input for a while, one of them with old timestamps; then Redis loses all facts.
+
+    The start without facts must not take the records before the old timestamps for older ones.
+    """
+    town = walk.scene.town
+    set_up(walk, town.topics.visits, TIMESTAMP_TYPE, "CreateTime")
+    put_old_records(walk, until_stamped=False)
+    set_up(walk, town.topics.visits, TIMESTAMP_TYPE, "LogAppendTime")
+    put_old_records(walk, until_stamped=True)
+    flush(walk, step)
+
+
+def put_old_records(walk: Walk, *, until_stamped: bool) -> None:
+    """Send records without visits and with an old timestamp until each partition has kept it, or replaced it."""
+    town = walk.scene.town
+    with closing(town.settings.kafka.create_producer()) as producer:
+
+        def has_turned(partition: int) -> bool:
+            sent = producer.send(town.topics.visits, b'{"visits": []}', partition=partition, timestamp_ms=LONG_AGO)
+            try:
+                return bool((sent.get(timeout=10).timestamp != LONG_AGO) == until_stamped)
+            except KafkaError:  # of an earlier fault
+                return False
+
+        for partition in town.ends(town.topics.visits):
+            until(partial(has_turned, partition), 60, f"partition {partition} has the setting")
 
 
 FAULTS: Final[dict[str, Callable[[Walk, Step], None]]] = {
@@ -352,5 +387,6 @@ FAULTS: Final[dict[str, Callable[[Walk, Step], None]]] = {
         add_an_output_partition,
         refuse_answers,
         refuse_dead_letters,
+        stamp_by_producers,
     )
 }

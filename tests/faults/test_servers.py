@@ -57,6 +57,7 @@ FAULTS = {
         (steps.leave_a_transaction_open, ""),
         (steps.refuse_answers, "taken over again"),
         (steps.refuse_dead_letters, "reading pauses"),
+        (steps.stamp_by_producers, "have their producers' timestamps"),
         (let_reading_lag, ""),
         (steps.restart_store, ""),
         (flush_twice, ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.tools.servers import EmbeddedValkey
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
-from tests.kit.topics import read_header, read_topic
+from tests.kit.topics import open_input, read_header, read_topic
 from tests.shared_kafka import SharedKafka
 from tests.store.packed import list_seen
 
@@ -119,8 +120,8 @@ def test_service_survives_strange_records(
     letters = count_dead_letters(settings)
     topics = settings.config.kafka.topics
     with closing(KafkaTopics(settings.kafka.create_admin)) as facts:
-        consumer = settings.kafka.create_consumer
-        sources = Sources(topics.alerts, consumer, facts.read_topic_id, facts.log_ends, topics.visits, consumer)
+        consumer, visits = settings.kafka.create_consumer, partial(open_input, settings.kafka)
+        sources = Sources(topics.alerts, consumer, facts.read_topic_id, facts.log_ends, topics.visits, visits)
         audited = audit_topics([tmp_path / "service.yaml"], sources)
     print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
     assert read == RECORDS

@@ -17,6 +17,9 @@ from kafka.protocol.producer import ProduceRequest
 from monitor.kafka.connections import KafkaConnections
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+BY_BROKER: Final = 8
+"""The attribute of a batch that a broker has stamped. A broker refuses it from a producer."""
+
 _NOT_YET: Final = (3, 6)  # errors of a new topic whose leader does not know it yet
 _DEADLINE_SECONDS: Final = 10.0
 _PIECE_BYTES: Final = 8_000_000
@@ -70,7 +73,10 @@ def compress_zeros(first: bytes, sizes: Sequence[int], codec: int) -> bytes:
 
 
 def batch(body: bytes, count: int, codec: int = NONE, stamp: int = 1_000, *, spoilt: bool = False) -> bytes:
-    """Return a batch of `count` records with this compressed body; `spoilt`: with a wrong checksum."""
+    """Return a batch of `count` records with this compressed body; `spoilt`: with a wrong checksum.
+
+    `codec` may be combined with `BY_BROKER`.
+    """
     after = _AFTER_CRC.pack(codec, count - 1, stamp, stamp, -1, -1, -1, count) + body
     crc = crc32c.crc32c(after) ^ int(spoilt)
     return _BEFORE_CRC.pack(0, len(after) + 9, -1, 2, crc) + after

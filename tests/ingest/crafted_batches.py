@@ -102,9 +102,12 @@ ACCEPTED: dict[str, tuple[int, bytes]] = {
 }
 
 
-def read(encoded: bytes, bounds: Bounds | None = None, begin: int = 0) -> list[FetchedRecord]:
+def read(
+    encoded: bytes, bounds: Bounds | None = None, begin: int = 0, *, stamped_by_brokers: bool = True
+) -> list[FetchedRecord]:
     """Read one batch without Kafka."""
-    return list(read_batch(MemoryRecords(encoded).next_batch(), begin, bounds or Bounds()))
+    batch = MemoryRecords(encoded).next_batch()
+    return list(read_batch(batch, begin, bounds or Bounds(), stamped_by_brokers=stamped_by_brokers))
 
 
 def find_unread(records: list[FetchedRecord]) -> Unreadable:

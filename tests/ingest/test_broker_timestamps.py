@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+import zstandard
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from monitor.contracts.instants import HOUR
 from monitor.ingest.source import InputLog, find_unstamped
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
+from monitor.tools.check.start_probe import InputProbe
 from tests.conftest import Eventually
+from tests.ingest import crafted
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
@@ -19,12 +24,12 @@ TYPE = "message.timestamp.type"
 
 
 @pytest.mark.parametrize(
-    ("types", "expected"),
+    ("stamped", "expected"),
     [("", None), ("111", None), ("0", (0, 1)), ("1101", (2, 3)), ("0011", (0, 2)), ("10010", (1, 3))],
 )
-def test_find_unstamped(types: str, expected: tuple[int, int] | None) -> None:
-    """The first run of records without a broker timestamp is values; 0 is the producer's time, 1 the broker's."""
-    assert find_unstamped([FetchedRecord(0, 0, b"", int(kind)) for kind in types]) == expected
+def test_find_unstamped(stamped: str, expected: tuple[int, int] | None) -> None:
+    """The first run of records without a stamp is found; 1 is a record with a stamp, which may be the instant 0."""
+    assert find_unstamped([FetchedRecord(0, 0 if one == "1" else None, b"") for one in stamped]) == expected
 
 
 class Topic:
@@ -79,7 +84,7 @@ def read(
             passed.extend([] if truncated is None else [truncated])
             source.resume(partition, truncated or 0)
         values.extend(
-            value for fetch in source.poll(100) for _, _, value, _ in fetch.records if isinstance(value, bytes)
+            record.value for fetch in source.poll(100) for record in fetch.records if isinstance(record.value, bytes)
         )
         return values[-1:] == [b"end"]
 
@@ -102,3 +107,34 @@ def test_unstamped_records_are_lost(connections: KafkaConnections, visits: Topic
     values, passed = read(connections, f"{visits.name}-checked", visits.name, eventually, checked=True)
     assert [value for value in values if value] == [b"a", b"c", b"end"]
     assert len(passed) == 2
+
+
+@pytest.mark.promise(6)
+def test_producers_time_is_no_stamp(connections: KafkaConnections, visits: Topic) -> None:
+    """For a record between two others that a producer stamped, no instant is returned; for the others, about now."""
+    visits.put(b"a", "LogAppendTime")
+    visits.put(b"b", "CreateTime")
+    visits.put(b"c", "LogAppendTime")
+    with closing(InputProbe(connections, visits.name, "", "check")) as probe:
+        first, end = probe.read_bounds(0)
+        stamps = [probe.read_stamp(0, offset, end) for offset in range(first, end)]
+    begin, after = stamps.index(None), end - stamps[::-1].index(None)
+    assert set(stamps[begin:after]) == {None}
+    now = time.time_ns() // 1_000
+    others = [stamp for stamp in stamps[:begin] + stamps[after:] if stamp is not None]
+    assert len(others) >= 3
+    assert all(now - HOUR < stamp <= now + HOUR for stamp in others)
+
+
+@pytest.mark.promise(36)
+def test_broken_batch_is_passed_at_once(connections: KafkaConnections, visits: Topic, eventually: Eventually) -> None:
+    """The unreadable rest of a batch that a producer stamped is lost as a whole, not record by record."""
+    visits.put(b"a", "LogAppendTime")
+    visits.put(b"b", "CreateTime")
+    bodies = [crafted.record(b"{}", delta, off=int(delta == 1)) for delta in range(20)]
+    broken = crafted.batch(zstandard.compress(b"".join(bodies)), 20, crafted.ZSTD)
+    begin = crafted.produce(connections, visits.name, broken)
+    visits.put(b"end", "LogAppendTime")
+    values, passed = read(connections, f"{visits.name}-broken", visits.name, eventually, checked=True)
+    assert [value for value in values if value] == [b"a", b"end"]
+    assert not [offset for offset in passed if begin < offset < begin + 20]

@@ -42,7 +42,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
 @pytest.fixture
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
     """A member that reads the partition from its start."""
-    member = InputLog(connections, name, name)
+    member = InputLog(connections, name, name, stamped_by_brokers=False)
     eventually(lambda: (member.poll(250), member.waiting == {0})[1], 20)
     member.resume(0, 0)
     yield member

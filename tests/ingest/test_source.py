@@ -51,7 +51,7 @@ def source(connections: KafkaConnections, name: str, eventually: Eventually) -> 
 @contextmanager
 def join(connections: KafkaConnections, name: str) -> Iterator[InputLog]:
     """Join the group of a topic's name, and leave it."""
-    member = InputLog(connections, name, name)
+    member = InputLog(connections, name, name, stamped_by_brokers=False)
     try:
         yield member
     finally:
@@ -118,7 +118,7 @@ def test_fetched_records(source: InputLog, put: Callable[..., None], eventually:
     for stamp, value in enumerate((b"a", b"b", b"c"), start=5):
         put(value, stamp=stamp)
     source.resume(0, 1)
-    assert fetch(source, eventually) == Fetched(0, 1, 3, [FetchedRecord(1, 6, b"b", 0), FetchedRecord(2, 7, b"c", 0)])
+    assert fetch(source, eventually) == Fetched(0, 1, 3, [FetchedRecord(1, 6, b"b"), FetchedRecord(2, 7, b"c")])
     assert source.positions == {0: 3}
     assert source.waiting == {1}
 

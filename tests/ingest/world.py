@@ -165,7 +165,8 @@ class World:
 
         `source` is its input, and `is_read` looks at its facts.
         """
-        self.source = InputLog(self.connections, self.topic, name_input_group(self.topic, mark), self.topic)
+        group = name_input_group(self.topic, mark)
+        self.source = InputLog(self.connections, self.topic, group, self.topic, stamped_by_brokers=False)
         hasher = PersonHasher(b"0123456789abcdef")
         self._latest = self.windows if mark == FINGERPRINT else self.windows_of(mark)
         reader = Reader(self.parameters, self.source, self._latest, hasher, dead or self.dead, self.seen)

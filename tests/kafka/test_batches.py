@@ -14,7 +14,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from monitor.kafka.decompress import NAMES
 from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable, read_batch
 from tests.ingest import crafted
-from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from tests.ingest.crafted import BY_BROKER, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from tests.ingest.crafted_batches import (
     ACCEPTED,
     FRAMED,
@@ -27,8 +27,6 @@ from tests.ingest.crafted_batches import (
     flip,
     read,
 )
-
-BY_BROKER = 8  # the attribute of batches with broker timestamps
 
 
 @pytest.mark.promise(25)
@@ -93,7 +91,7 @@ def test_bounds_follow_topic() -> None:
 )
 def test_undecompressible_batch(codec: int, data: bytes) -> None:
     """A batch that this client cannot decompress counts as lost: the broker could read it, so it may contain visits."""
-    rest = find_unread(read(crafted.batch(data, len(VALUES), codec)))
+    rest = find_unread(read(crafted.batch(data, len(VALUES), codec), stamped_by_brokers=False))
     assert rest.lost
     assert rest.end == len(VALUES)
     assert rest.first + rest.records == rest.end
@@ -118,10 +116,22 @@ def test_random_bytes() -> None:
         assert offsets == list(range(len(records)))
 
 
+@pytest.mark.promise(36)
+@pytest.mark.parametrize("replayed", [False, True], ids=["run", "replay"])
+@pytest.mark.parametrize("by", [0, BY_BROKER], ids=["producer", "broker"])
+@pytest.mark.parametrize("body", [RECORDS, RECORDS[:-3], crafted.record(b"{}", off=1)], ids=["good", "cut", "wrong"])
+def test_only_brokers_stamp(body: bytes, by: int, replayed: bool) -> None:  # from a table
+    """A record, and the unreadable rest of a batch, have a stamp only from a broker. In a replay, producers stamp."""
+    records = read(crafted.batch(body, len(VALUES), by, 1_000), stamped_by_brokers=not replayed)
+    stamps = {record.stamp_ms for record in records}
+    stamps |= {record.value.stamp_ms for record in records if isinstance(record.value, Unreadable)}
+    assert stamps == {1_000 if by or replayed else None}
+
+
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 def test_old_formats(codec: int) -> None:
     """Batches of earlier formats are read and bounded. Kafka 3 keeps them; a compressed one is in one record."""
-    assert [(record.offset, record.timestamp) for record in read_earlier(codec, 3, 10)] == [(0, 5), (1, 5), (2, 5)]
+    assert [(record.offset, record.stamp_ms) for record in read_earlier(codec, 3, 10)] == [(0, 5), (1, 5), (2, 5)]
     bombed = read_earlier(GZIP, 80, 1_000_000)
     assert len(bombed) == 1
     assert (find_unread(bombed).first, find_unread(bombed).end, find_unread(bombed).lost) == (0, 80, True)
@@ -139,5 +149,5 @@ def read_earlier(codec: int, count: int, size: int) -> list[FetchedRecord]:
     batches = MemoryRecords(encoded)
     records: list[FetchedRecord] = []
     while (batch := batches.next_batch()) is not None:
-        records += read_batch(batch, len(records), Bounds())
+        records += read_batch(batch, len(records), Bounds(), stamped_by_brokers=False)
     return records

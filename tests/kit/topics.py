@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from kafka import KafkaConsumer, TopicPartition
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from tests.kit.waiting import until
 
 ANY_TIME: Final = {
@@ -52,6 +53,11 @@ def read_topic(servers: Sequence[str], topic: str, isolation: Isolation = "read_
             for records in consumer.poll(timeout_ms=POLL_MS).values():
                 all_records += records
     return sorted(all_records, key=lambda record: (record.partition, record.offset))
+
+
+def open_input(connections: KafkaConnections, **settings: str) -> Any:
+    """Return a consumer as the audit opens it, but for an input whose records have the stamps that tests gave them."""
+    return read_leniently(connections.create_consumer(**settings), FetchState(tries=1, stamped_by_brokers=False))
 
 
 def open_consumer(servers: Sequence[str], isolation: Isolation) -> Any:

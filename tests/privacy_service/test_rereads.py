@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from typing import Any, cast
 
@@ -13,32 +13,49 @@ import pytest
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import Parameters
+from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import Start, StartOffsets
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.upkeep import Upkeep
+from tests.ingest import crafted, crafted_batches
 from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows
 
 
-@dataclass
-class Log:
-    """An input partition with a record at each of these times, in slots, of which `gone` have expired.
+class ByProducer(float):
+    """The time at which a producer, and no broker, stamped a record."""
+
+
+class Log(InputOffsets):
+    """An input partition with a record that was stamped at each of these times, in slots, of which `gone` have expired.
 
     The timestamp of a record without a time is not known.
     """
 
-    origin: int
-    slots: Sequence[float | None]
-    gone: int = 0
-    truncated: Mapping[int, int] = field(default_factory=dict)
-    unread: Mapping[int, Any] = field(default_factory=dict)
+    def __init__(self, origin: int, slots: Sequence[float | None], gone: int = 0) -> None:
+        super().__init__(KafkaConnections(("nowhere:9092",)), "visits", "", "town")
+        self.origin, self.slots, self.gone = origin, slots, gone
 
-    def list_partitions(self) -> tuple[int]:
-        return (0,)
+    def _fetch_one(self, tp: Any, offset: int, end: int) -> FetchedRecord | None:  # noqa: ARG002  # there is one partition
+        """Return the first record from an offset on, as it is read from a batch of Kafka."""
+        if offset >= end:
+            return None
+        at = max(offset, self.gone)
+        slot = self.slots[at]
+        if slot is None:
+            return FetchedRecord(at, None, b"{}")
+        stamp = (self.origin + round(slot * HOUR)) // 1_000
+        (record,) = crafted_batches.read(encode(stamp, by_broker=not isinstance(slot, ByProducer)))
+        return record._replace(offset=at)
+
+    def list_partitions(self) -> list[int]:
+        return [0]
 
     def read_committed_offsets(self) -> dict[int, Any]:
         return {}
@@ -46,18 +63,20 @@ class Log:
     def commit_starts(self, offsets: Mapping[int, int]) -> None:
         assert list(offsets) == [0]
 
-    def read_stamp(self, partition: int, offset: int, end: int) -> int | None:  # noqa: ARG002  # there is one partition
-        slot = self.slots[max(offset, self.gone)] if offset < end else None
-        return None if slot is None else self.origin + round(slot * HOUR)
-
     def read_bounds(self, partition: int) -> tuple[int, int]:  # noqa: ARG002  # as above
         return self.gone, len(self.slots)
+
+
+@cache
+def encode(stamp: int, *, by_broker: bool) -> bytes:
+    """Return a batch of one record, which a broker or a producer stamped (in ms)."""
+    return crafted.batch(crafted.record(b"{}"), 1, crafted.BY_BROKER if by_broker else 0, stamp)
 
 
 def find_start(parameters: Parameters, log: Log, now: int) -> Start:
     """Return the start of the partition without progress, by a store whose clock shows `now`."""
     windows = MemoryWindows(parameters, SteppedClock(now))
-    return StartOffsets(parameters, cast("Any", log), windows).find(0, [{}])
+    return StartOffsets(parameters, log, windows).find(0, [{}])
 
 
 @pytest.mark.promise(6)
@@ -102,6 +121,34 @@ def test_no_later_record_is_left_out(
     parameters = Town(2, 0, 1, 1).parameters
     since = parameters.grid.start(10 - parameters.history_slots)
     assert find_start(parameters, Log(since, log), parameters.grid.start(10)).offset == first
+
+
+@pytest.mark.promise(6, 36)
+@pytest.mark.parametrize("records", range(1, 6))
+def test_unstamped_records_hide_nothing(records: int) -> None:
+    """
+    A start without progress claims no slot whose visits it leaves out, wherever records without a stamp are in the log.
+
+    All logs of up to five records: the first ones were appended too early to count, the others now. A broker stamped
+    each record, or a producer did, long ago or far ahead. Each number of records has expired. F = 1.
+
+        appended  old  old  now  now     left out or expired: their visits must end before `complete_from`
+        stamped   old  2999 1970 now
+        read from  ^                     ("now" would be left out after "1970", if that were a stamp)
+    """
+    parameters = Town(2, 1, 1, 1).parameters
+    slot = 10
+    early, now = slot - parameters.history_slots - parameters.max_lead - 2, slot - 1
+    for old, kinds in product(range(records + 1), product(["broker", "past", "future"], repeat=records)):
+        appended = [early if at < old else now for at in range(records)]
+        stamps = {"past": ByProducer(early - 1_000), "future": ByProducer(slot + 1_000)}
+        slots = [stamps.get(kind, at) for kind, at in zip(kinds, appended, strict=True)]
+        for gone in range(records):
+            log = Log(parameters.grid.origin, slots, gone)
+            start = find_start(parameters, log, parameters.grid.start(slot))
+            left_out = appended[: max(start.offset, gone)]
+            assert all(at + parameters.max_lead < start.complete_from for at in left_out), (slots, old, gone)
+            assert start.offset <= max(old, gone)
 
 
 @pytest.mark.promise(7)

@@ -39,12 +39,14 @@ _CODEC_MASK: Final = 0x07
 
 
 class FetchedRecord(NamedTuple):
-    """The parts of a record that the reader uses. A `value` of type `Unreadable` replaces the rest of a batch."""
+    """The parts of a record that the reader uses. A `value` of type `Unreadable` replaces the rest of a batch.
+
+    `stamp_ms`: when a broker stamped the record; None if no broker did, or if this is unknown.
+    """
 
     offset: int
-    timestamp: int
+    stamp_ms: int | None
     value: bytes | Unreadable | None
-    timestamp_type: int = LOG_APPEND_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class TooMuchError(Exception):
     """A batch or a record exceeds the bounds."""
 
 
-def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord]:
+def read_batch(batch: Any, begin: int, bounds: Bounds, *, stamped_by_brokers: bool = True) -> Iterator[FetchedRecord]:
     """Yield the records of a batch with a correct checksum. The unreadable part, if any, comes last.
 
     Offsets are the broker's. Offsets that producers set are ignored.
@@ -117,16 +119,18 @@ def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord
         batch: a batch of kafka-python, not read yet.
         begin: the first offset that the reader needs; earlier records may be yielded too.
         bounds: the limits of decompression.
+        stamped_by_brokers: whether only a broker's timestamp is a stamp. Otherwise a producer's is one, too.
     """
+    has_stamps = batch.timestamp_type == LOG_APPEND_TIME or not stamped_by_brokers
     raw = bytes(batch._buffer)  # noqa: SLF001  # kafka-python has no public access to the bytes
     record, read = None, _read_records if batch.magic == FORMAT else _read_old_records
     try:
-        for record in read(batch, raw, bounds):
-            yield record  # the last record is used below
+        for record in read(batch, raw, bounds):  # the last record is used below
+            yield record if has_stamps else record._replace(stamp_ms=None)
     except Exception as error:  # noqa: BLE001  # no error may stop the reader, or skip records silently
         reached = begin if record is None else max(begin, record.offset + 1)
         lost = not isinstance(error, InconsistentError)
-        stamp = batch.max_timestamp if batch.magic == FORMAT else None
+        stamp = batch.max_timestamp if batch.magic == FORMAT and has_stamps else None
         yield make_unreadable(batch, reached, stamp, _explain(error), lost=lost)
 
 
@@ -136,7 +140,7 @@ def make_unreadable(batch: Any, begin: int, stamp_ms: int | None, why: str, *, l
     begin = max(begin, batch.base_offset) if batch.magic == FORMAT else begin
     raw = bytes(batch._buffer)  # noqa: SLF001  # as above
     value = Unreadable(begin, end, end - begin, stamp_ms, why, raw, lost)
-    return FetchedRecord(begin, stamp_ms or 0, value)
+    return FetchedRecord(begin, stamp_ms, value)
 
 
 def _explain(error: Exception) -> str:
@@ -193,8 +197,7 @@ def _read_old_records(batch: Any, _raw: bytes, bounds: Bounds) -> Iterator[Fetch
         feed.fill(0, bounds.batch_bytes)
         batch._buffer, batch._decompressed = memoryview(feed.buffer), True  # noqa: SLF001  # as above
     for record in batch:
-        stamp = -1 if record.timestamp is None else record.timestamp
-        yield FetchedRecord(record.offset, stamp, record.value, record.timestamp_type)
+        yield FetchedRecord(record.offset, record.timestamp, record.value)
 
 
 def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRecord]:
@@ -215,7 +218,7 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
         offset = batch.base_offset + (index if without_gaps else number)
         if offset > batch.last_offset:
             raise InconsistentError("a record is after the end of the batch")
-        yield FetchedRecord(offset, stamp if appended else _clamp(stamp + delta), value, batch.timestamp_type)
+        yield FetchedRecord(offset, stamp if appended else _clamp(stamp + delta), value)
         at = after
 
 

@@ -38,11 +38,13 @@ TRIES: Final = 4
 class FetchState:
     """The limits and the state of one reader's fetches, which outlive a replaced consumer.
 
-    `tries`: how often a damaged batch is fetched. `left`: the bytes that the present poll may still return.
+    `tries`: how often a damaged batch is fetched. `stamped_by_brokers`: whether only a broker's timestamp is a
+    stamp (not in a replay). `left`: the bytes that the present poll may still return.
     """
 
     bounds: Bounds = field(default_factory=Bounds)
     tries: int = TRIES
+    stamped_by_brokers: bool = True
     left: int = 0
     _failed: dict[Any, tuple[int, int]] = field(default_factory=dict)
 
@@ -145,7 +147,7 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
             if self._state.try_again(tp, begin):
                 raise CorruptRecordError(f"the data of {tp} at offset {begin} are damaged") from error
             why = f"the data are not in the format of batches ({type(error).__name__})"
-            yield FetchedRecord(begin, 0, Unreadable(begin, LOG_END, 1, None, why, b"", lost=True))
+            yield FetchedRecord(begin, None, Unreadable(begin, LOG_END, 1, None, why, b"", lost=True))
         self.drain()
 
     def _read(self, tp: Any, batch: Any) -> Iterator[FetchedRecord]:
@@ -155,7 +157,7 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
                 raise _DamagedError(f"the checksum of the batch of {tp} at offset {begin} is wrong")
             yield make_unreadable(batch, begin, None, "its checksum is wrong", lost=True)
         elif not self._is_skipped(batch):
-            yield from read_batch(batch, begin, self._state.bounds)
+            yield from read_batch(batch, begin, self._state.bounds, stamped_by_brokers=self._state.stamped_by_brokers)
 
     def _is_skipped(self, batch: Any) -> bool:
         """Return whether a batch has no visible records: a transaction marker, or records of an aborted transaction."""

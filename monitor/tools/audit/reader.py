@@ -271,8 +271,15 @@ class Input:
         }
 
     def _feed(self, partition: int, record: Any) -> None:
+        """Give the visits of a record to the recounts.
+
+        A record that no broker stamped is in no slot, so no answer counts its visits. Its timestamp may be any number,
+        so it shows neither how far the input was read nor where it begins.
+        """
         self.records += 1
-        stamped = record.timestamp * 1_000
+        if record.stamp_ms is None:
+            return
+        stamped = record.stamp_ms * 1_000
         self._newest[partition] = max(stamped, self._newest.get(partition, stamped))
         if partition in self.reader.skipped:
             self.reader.skipped.discard(partition)

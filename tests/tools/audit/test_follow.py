@@ -12,24 +12,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.reader import Sources
+from monitor.tools.auditor import audit_topics
 from monitor.tools.auditor.topics import KafkaTopics
-from tests.kit.topics import create_topic
+from tests.kit.topics import create_topic, open_input
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny
 from tests.tools.audit.records import charges, owner
 
 STRANGE = "planted-person-7"
+LONG_AGO, FAR_AHEAD = "2001-01-01T00:00:00Z", "2199-01-01T00:00:00Z"
 HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)]
 
 
@@ -69,7 +74,8 @@ class Published:
     def make_sources(self, facts: KafkaTopics | None = None, **changes: Any) -> Sources:
         """Return the topics of the run."""
         facts, consumer = facts or self.facts, self.kafka.create_consumer
-        sources = Sources(self.alerts, consumer, facts.read_topic_id, facts.log_ends, self.visits, consumer)
+        dated = partial(open_input, self.kafka)
+        sources = Sources(self.alerts, consumer, facts.read_topic_id, facts.log_ends, self.visits, dated)
         return replace(sources, **changes)
 
     def follow(self, sources: Sources | None = None, **options: Any) -> Follower:
@@ -88,7 +94,9 @@ class Published:
 
 
 @pytest.fixture
-def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Published]:
+def run(tiny: Tiny, kafka: SharedKafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Published]:
+    """A run whose topics do not exist in other tests. The command, too, takes the tests' timestamps for stamps."""
+    monkeypatch.setattr(audit_topics, "FetchState", partial(FetchState, stamped_by_brokers=False))
     name, connections = uuid.uuid4().hex[:10], KafkaConnections((kafka.bootstrap_servers,))
     with closing(KafkaTopics(connections.create_admin)) as facts:
         made = Published(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)
@@ -108,6 +116,28 @@ def test_late_record_is_found(run: Published) -> None:
     run.publish(owner(charges()), *run.tiny.records)
     run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,2026-01-01T06:59:59Z" for n in range(2)])
     assert set(run.judge().findings.totals) == {"safe"}
+
+
+@pytest.mark.promise(37)
+def test_unstamped_records_are_not_counted(run: Published) -> None:
+    """
+    A visit whose record no broker stamped is in no count, and makes no "safe" false.
+
+    Its timestamp shows neither how far the input was read nor, after records have expired, where it begins.
+    """
+
+    def open_stamped(**settings: str) -> Any:
+        return read_leniently(run.kafka.create_consumer(**settings), FetchState(tries=1))
+
+    run.report([*run.tiny.lines[1:], f"p9,park,{LONG_AGO},{LONG_AGO},", f"p9,park,{FAR_AHEAD},{FAR_AHEAD},", *HIDDEN])
+    run.publish(owner(charges()), *run.tiny.records)
+    assert set(run.judge().findings.totals) == {"safe"}
+    engine = run.judge(sources=run.make_sources(open_input=open_stamped))
+    assert engine.findings.totals == {}
+    assert engine.outcomes == {Outcome.PROVEN: 7}
+    with closing(run.kafka.create_admin()) as admin:
+        admin.delete_records({TopicPartition(run.visits, 0): 1, TopicPartition(run.visits, 1): 1})
+    assert run.judge(sources=run.make_sources(open_input=open_stamped)).outcomes == {Outcome.PARTIAL: 7}
 
 
 def plant_second_answer(run: Published) -> None:
@@ -299,12 +329,12 @@ def test_lost_input_is_compared_later(run: Published) -> None:
     run.publish(owner(charges()), *run.tiny.records)
     down = [True]
 
-    def open_input(**settings: str) -> Any:
+    def open_later(**settings: str) -> Any:
         if down:
             raise ConnectionError("not now")
-        return run.kafka.create_consumer(**settings)
+        return open_input(run.kafka, **settings)
 
-    with closing(run.follow(run.make_sources(open_input=open_input))) as follower:
+    with closing(run.follow(run.make_sources(open_input=open_later))) as follower:
         follower.take_turn()
         assert "not now" in follower.cut_off
         assert follower.waiting_ticks == 7
@@ -321,12 +351,12 @@ def test_lost_input_is_compared_later(run: Published) -> None:
 def test_waiting_answers_are_bounded_by_bytes(run: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     """If too many bytes wait for the input, the oldest ticks are given up, and the newest is kept."""
 
-    def open_input(**settings: str) -> Any:
+    def refuse(**settings: str) -> Any:
         raise ConnectionError(str(settings))
 
     monkeypatch.setattr("monitor.tools.audit.engine.MOST_WAITING_BYTES", 1)
     run.publish(owner(charges()), *run.tiny.records)
-    with closing(run.follow(run.make_sources(open_input=open_input))) as follower:
+    with closing(run.follow(run.make_sources(open_input=refuse))) as follower:
         follower.take_turn()
         assert follower.waiting_ticks == 1
         assert not follower.engine.complete

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.reader import Sources
 from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.servers import EmbeddedValkey
+from tests.kit.topics import open_input
 from tests.shared_kafka import SharedKafka
 
 PLACES = [f"place-{n}" for n in range(6)]
@@ -101,10 +103,10 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
 def _follow(config: Path, report: AuditReport) -> None:
     """Check that the standing auditor proves the same ticks from the topics, and keeps only a part of the visits."""
     loaded = load_config(config, {})
-    consumer, topics = build_kafka_connections(loaded).create_consumer, loaded.kafka.topics
+    kafka, topics = build_kafka_connections(loaded), loaded.kafka.topics
     kept = 0
-    facts = KafkaTopics(build_kafka_connections(loaded).create_admin)
-    sources = Sources(topics.alerts, consumer, facts.read_topic_id, facts.log_ends, topics.visits, consumer)
+    facts, visits = KafkaTopics(kafka.create_admin), partial(open_input, kafka)
+    sources = Sources(topics.alerts, kafka.create_consumer, facts.read_topic_id, facts.log_ends, topics.visits, visits)
     with closing(facts), closing(Follower([read_terms(config)], sources, Run(ends=False))) as follower:
         while follower.take_turn():
             kept = max(kept, follower.kept_visits)

@@ -18,8 +18,10 @@ from kafka import TopicPartition
 from monitor.cli import main
 from monitor.contracts.parameters import Parameters
 from monitor.ingest.decode import decode_records
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.tools.audit.configuration import AuditTerms, read_terms
 from monitor.tools.audit.visits import decode
+from monitor.tools.auditor import audit_topics
 from tests.builders import build_parameters
 from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
@@ -103,6 +105,16 @@ def test_expired_input(run: Published, kafka: SharedKafka) -> None:
     assert code == 0, text
     assert f"Earlier records of the topic {run.visits} have expired." in text
     assert 'Expired visits are not counted: a false "safe" may not be found' in text
+
+
+def test_unstamped_input(run: Published, kafka: SharedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command counts no visit whose record no broker stamped, such as all those that tests report."""
+    monkeypatch.setattr(audit_topics, "FetchState", FetchState)
+    run.report()
+    run.publish()
+    code, text = audit(run, kafka)
+    assert code == 0, text
+    assert "applied: 0, too_late: 0, not_watched: 0, expired: 0, dead_letter: 0" in text
 
 
 def test_open_transaction_is_no_end(run: Published, kafka: SharedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
