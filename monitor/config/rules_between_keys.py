@@ -32,6 +32,9 @@ from monitor.privacy.epsilon import SMALLEST, format_epsilon
 MAX_VISIT: Final = 365 * DAY
 """The maximum of `longest_visit`. A length in seconds must fit in 32 bits."""
 
+SLOTS: Final = 2**31
+"""The limit of W + F. The last slot of a visit is stored as a signed number of 32 bits."""
+
 MAX_PARTITIONS: Final = 10_000
 """The maximum number of partitions that Kafka creates per request."""
 
@@ -65,6 +68,8 @@ def find_broken_rules(values: Values) -> Iterator[Problem]:
         yield from _check_release_delay(values.config.clock)
     if has("clock.slot", "visits.accept_ahead"):
         yield from _check_max_lead(values.config.clock, values.config.visits)
+    if has("clock.slot", "visits.accept_ahead", "visits.default_stay"):
+        yield from _check_reach(values)
     if has("service.name"):
         yield from _check_service_name(values.config.service)
     yield from _check_monitor_names(values)
@@ -126,6 +131,28 @@ def _check_release_delay(clock: ClockSettings) -> Iterator[Problem]:
 def _check_max_lead(clock: ClockSettings, visits: VisitsSettings) -> Iterator[Problem]:
     if visits.accept_ahead % clock.slot:
         yield _report_not_whole("visits.accept_ahead", visits.accept_ahead, clock.slot)
+
+
+def _check_reach(values: Values) -> Iterator[Problem]:
+    """Check that the last slot of a visit fits in 32 bits, as a difference to the slot of its record (W + F slots)."""
+    slot, visits = values.config.clock.slot, values.config.visits
+    windows = {
+        f"monitors.{index}.window": monitor.window
+        for index, monitor in values.monitors.items()
+        if isinstance(monitor, OverTimeMonitor) and values.has(f"monitors.{index}.window")
+    }
+    lead = {"visits.accept_ahead": visits.accept_ahead, "visits.default_stay": visits.default_stay}
+    slots = sum(-(-part // slot) for part in (*lead.values(), max(windows.values(), default=0)))
+    if slots >= SLOTS:
+        parts = windows | lead
+        key = max(parts, key=parts.__getitem__)
+        yield Problem(
+            key,
+            format_duration(parts[key]),
+            f"fewer than 2^31 slots of {format_duration(slot)} for the widest window, accept_ahead and default_stay "
+            f"together, which now take {slots}",
+            "Lower it, or lengthen clock.slot.",
+        )
 
 
 def _report_not_whole(key: str, duration: int, slot: int) -> Problem:

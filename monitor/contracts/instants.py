@@ -25,8 +25,14 @@ _DURATION: Final = re.compile(
     r"(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?",
     re.ASCII,
 )
-_RFC3339: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,18})?(?:[Zz]|[+-]\d{2}:\d{2})", re.ASCII)
-_NAIVE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?", re.ASCII)
+
+# The fields are checked here, because later versions of Python read more: 3.11 reads the offset +09:60, and 3.14 the
+# hour 24. Only whether a month has such a day is left to Python.
+_DATE: Final = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+_CLOCK: Final = r"(?:[01]\d|2[0-3]):[0-5]\d"
+_RFC3339: Final = re.compile(rf"{_DATE}[Tt]{_CLOCK}:[0-5]\d(?:\.\d{{1,18}})?(?:[Zz]|[+-]{_CLOCK})", re.ASCII)
+_NAIVE: Final = re.compile(rf"{_DATE}[Tt ]{_CLOCK}(?::[0-5]\d(?:\.\d+)?)?", re.ASCII)
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -58,17 +64,22 @@ def format_duration(duration: int) -> str:
 def parse_instant(text: str) -> int:
     """Read an RFC 3339 time with an offset as an instant. Digits after microseconds are dropped.
 
+    Leap seconds are refused: an instant is a number of microseconds since 1970, in which they do not exist.
+
     Raises:
         TimeError: the text is not RFC 3339, has no offset, or is not an existing date and time.
     """
     if _RFC3339.fullmatch(text) is None:
         if _NAIVE.fullmatch(text):
             raise TimeError("the time has no offset: add Z, or an offset such as +09:00")
-        raise TimeError("not an RFC 3339 time such as 2026-11-20T08:15:00Z")
+        raise TimeError(
+            "not an RFC 3339 time such as 2026-11-20T08:15:00Z, with seconds, hours up to 23, and minutes and seconds "
+            "up to 59"
+        )
     try:
         return to_instant(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
-        raise TimeError("no such date or time of day") from None
+        raise TimeError("no such date") from None
 
 
 def parse_since(text: str | None) -> int | None:
@@ -87,14 +98,14 @@ def parse_local(text: str) -> datetime | None:
     """Read a time without an offset, whose seconds may be missing; None if the text has another form.
 
     Raises:
-        TimeError: no such date or time of day exists.
+        TimeError: no such date exists.
     """
     if _NAIVE.fullmatch(text) is None:
         return None
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise TimeError("no such date or time of day") from None
+        raise TimeError("no such date") from None
 
 
 def to_instant(moment: datetime) -> int:

@@ -38,8 +38,8 @@ _TIME_SCHEMA: Final = {
         {"type": "string", "format": "date-time"},
         {"type": "integer", "minimum": _LEAST_MICROSECONDS, "exclusiveMaximum": _END_OF_MICROSECONDS},
     ],
-    "description": "RFC 3339 with an offset, such as 2026-11-20T08:15:00Z, of which digits after microseconds are "
-    "dropped; or an integer of 16 digits, the microseconds since 1970 in UTC.",
+    "description": "RFC 3339 with an offset, such as 2026-11-20T08:15:00Z, without leap seconds, of which digits "
+    "after microseconds are dropped; or an integer of 16 digits, the microseconds since 1970 in UTC.",
 }
 _ID_SCHEMA: Final = {
     "type": "string",

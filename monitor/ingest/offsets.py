@@ -46,20 +46,29 @@ class InputOffsets:
         topic: the input topic.
         topic_id: Kafka's id of the topic.
         service: the name of the service whose groups read the topic.
-        stamped_by_brokers: whether only brokers stamp records. In a replay, producers do.
+        reading: the limits of reading, and who stamps records; in a replay, producers do.
+        read_before: whether the service has read this topic before, as its ledger shows.
     """
 
     _consumer: Any
 
     def __init__(
-        self, connections: KafkaConnections, topic: str, topic_id: str, service: str, *, stamped_by_brokers: bool = True
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        topic_id: str,
+        service: str,
+        *,
+        reading: FetchState | None = None,
+        read_before: bool = False,
     ) -> None:
         self._connections = connections
         self._topic = topic
         self._topic_id = topic_id
         self._service = service
-        self._stamped_by_brokers = stamped_by_brokers
+        self._reading = reading or FetchState()
         self._single: Any = None
+        self.read_before = read_before
         self.truncated: dict[int, int] = {}
         self.unread: dict[int, Unreadable] = {}
 
@@ -104,7 +113,7 @@ class InputOffsets:
 
     def _fetch_one(self, tp: Any, offset: int, end: int) -> FetchedRecord | None:
         """Return the first record from an offset on; None if there is none before `end`."""
-        consumer = self._single = self._single or self._open_single()
+        consumer = self._open_single()
         consumer.assign([tp])
         consumer.seek(tp, offset)
         deadline = time.monotonic() + TIMEOUT_MS / 1_000
@@ -117,13 +126,16 @@ class InputOffsets:
         return None
 
     def _open_single(self) -> Any:
-        consumer = self._connections.create_consumer(
-            fetch_max_bytes=_LEAST_BYTES, max_partition_fetch_bytes=_LEAST_BYTES, max_poll_records=1
-        )
-        return read_leniently(consumer, FetchState(stamped_by_brokers=self._stamped_by_brokers))
+        """Return the consumer of single records, which also sees those of open transactions. Open it if necessary."""
+        if self._single is None:
+            consumer = self._connections.create_consumer(
+                fetch_max_bytes=_LEAST_BYTES, max_partition_fetch_bytes=_LEAST_BYTES, max_poll_records=1
+            )
+            self._single = read_leniently(consumer, FetchState(stamped_by_brokers=self._reading.stamped_by_brokers))
+        return self._single
 
     def close_single(self) -> None:
-        """Close the consumer of single records. The next call of `read_stamp` opens another one."""
+        """Close the consumer of single records. It is opened again when it is needed."""
         consumer, self._single = self._single, None
         if consumer is not None:
             with suppress(KafkaError, OSError):

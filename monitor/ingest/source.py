@@ -20,7 +20,7 @@ from monitor.contracts.instants import MILLISECOND
 from monitor.errors import UnreachableError
 from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.logs import log_unexpected
 
@@ -100,8 +100,8 @@ class InputLog(InputOffsets):
         group: the consumer group of this configuration.
         service: the name of the service whose groups read the topic; `group` by default.
         topic_id: Kafka's id of the topic.
-        bounds: the limits of decompressed batches.
-        stamped_by_brokers: whether only brokers stamp records. In a replay, producers do.
+        reading: the limits of reading, and who stamps records; in a replay, producers do.
+        read_before: whether the service has read this topic before, as its ledger shows.
     """
 
     def __init__(
@@ -112,12 +112,11 @@ class InputLog(InputOffsets):
         service: str = "",
         topic_id: str = "",
         *,
-        bounds: Bounds | None = None,
-        stamped_by_brokers: bool = True,
+        reading: FetchState | None = None,
+        read_before: bool = False,
     ) -> None:
-        super().__init__(connections, topic, topic_id, service or group, stamped_by_brokers=stamped_by_brokers)
+        super().__init__(connections, topic, topic_id, service or group, reading=reading, read_before=read_before)
         self._group = group
-        self._reading = FetchState(bounds or Bounds(), stamped_by_brokers=stamped_by_brokers)
         self._next: dict[int, int] = {}
         self._ends: dict[int, int] = {}
         self.is_answering = True
@@ -274,13 +273,14 @@ class InputLog(InputOffsets):
         """Return the number of records between the position and the end of each partition that is read.
 
         The ends are requested from Kafka, because the ends of the last fetch do not change while fetches stall. If
-        Kafka does not answer, the last known ends are used.
+        Kafka does not answer, the last known ends are used. Records behind an open transaction are before the end.
+        The member of the group does not see them, so another consumer asks.
         """
         topic_partitions = [TopicPartition(self._topic, partition) for partition in self._next]
-        if topic_partitions and self._consumer is not None:
+        if topic_partitions:
             try:
-                ends = self._consumer.end_offsets(topic_partitions, timeout_ms=LAG_TIMEOUT_MS)
-            except KafkaError:
+                ends = self._open_single().end_offsets(topic_partitions, timeout_ms=LAG_TIMEOUT_MS)
+            except (KafkaError, UnreachableError):
                 self.is_answering = False
             else:
                 self._ends = {tp.partition: end for tp, end in ends.items()}

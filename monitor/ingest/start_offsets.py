@@ -200,9 +200,12 @@ class StartOffsets:
         A record that no group of the service has read must be read, however old it is. Dead letters of records that all
         groups have read are not written again. A partition that was added after the service's first start is read from
         its beginning: it may have been noticed late, and Redis may be emptied before its first records are written.
+        So are all partitions if brokers have deleted the offsets because no instance ran for too long.
         """
         if self._commits is None:
-            self._commits = self._source.read_committed_offsets() or self._commit_first_starts()
+            self._commits = self._source.read_committed_offsets()
+            if not self._commits and not self._source.read_before:
+                self._commits = self._commit_first_starts()
         committed = self._commits.get(partition)
         if committed is None:
             return first

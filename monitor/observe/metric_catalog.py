@@ -126,7 +126,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Records between the end of an input partition and the position of this instance",
         _INPUT,
         "Kafka is asked for the end every two seconds, so the lag also grows while fetches stall. Records that have "
-        "been read but are not in Redis yet are included.",
+        "been read but are not in Redis yet are included, and so are those that an open transaction hides from the "
+        "instance. After the transaction has ended, the lag returns to 0.",
     ),
     Metric(
         "gauge",

@@ -37,6 +37,11 @@ class Preflight:
     states: tuple[LedgerState, ...]
     ledger_reader: LedgerReader
 
+    def has_read(self, topic_id: str) -> bool:
+        """Return whether an owner of the ledger has read the input topic of this id."""
+        terms = [state.terms for state in self.states if state.terms is not None]
+        return any(known.fingerprint and known.input_topic_id == topic_id for known in terms)
+
 
 def run_preflight(
     connections: KafkaConnections,

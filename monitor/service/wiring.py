@@ -28,6 +28,7 @@ from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.logs import log_unexpected
@@ -196,9 +197,10 @@ class Service:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
         name, topic_id = settings.parameters.name, self._found.topics[topic].topic_id
         group = name_input_group(name, settings.compute_fingerprint(self._found))
-        by_brokers = self._found.topics[topic].settings["message.timestamp.type"] == LOG_APPEND_TIME
-        bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
-        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+        found = self._found.topics[topic].settings
+        by_brokers, bounds = found["message.timestamp.type"] == LOG_APPEND_TIME, Bounds(int(found["max.message.bytes"]))
+        reading, read_before = FetchState(bounds, stamped_by_brokers=by_brokers), self._found.has_read(topic_id)
+        return InputLog(settings.kafka, topic, group, name, topic_id, reading=reading, read_before=read_before)
 
     def _create_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics

@@ -15,6 +15,11 @@ GROUP: Final = "a name that does not end in -release, or in - and 16 hexadecimal
 SLOTS: Final = "a whole number of slots of 1h"
 LEAST: Final = "at least one slot (1h)"
 ONCE: Final = "each designated time once"
+SECONDS: Final = {"clock.slot": "1s", "clock.release_delay": "500ms", "clock.tolerance": "100ms"}
+MOST: Final = 2**31 - 1 - (14 * 24 + 15 / 60) * 3600
+"""The most seconds of accept_ahead with slots of one second, a window of 14 days, and a default stay of 15 minutes."""
+
+AHEAD: Final = tuple(f"{seconds // 60:.0f}m{seconds % 60:.0f}s" for seconds in (MOST, MOST + 1))
 SASL: Final = {"kafka.security_protocol": "SASL_SSL"}
 TLS: Final = {"kafka.security_protocol": "SSL"}
 COMPLETE: Final = {**SASL, "kafka.sasl_mechanism": "SCRAM-SHA-512", "kafka.username": "monitor"}
@@ -37,6 +42,15 @@ REFUSED: Final[tuple[Refused, ...]] = (
     ({"clock.release_delay": "1s"}, "clock.release_delay", "more than clock.tolerance (1s)", ""),
     ({"visits.accept_ahead": "90m"}, "visits.accept_ahead", SLOTS, "Set it to 1h or 2h."),
     ({"monitors.0.window": "90m"}, "monitors.0.window", SLOTS, "Set it to 1h or 2h."),
+    (
+        {"visits.accept_ahead": AHEAD[1], **SECONDS},
+        "visits.accept_ahead",
+        "which now take 2147483648",
+        "lengthen clock.slot",
+    ),
+    ({"visits.accept_ahead": "70y", **SECONDS}, "visits.accept_ahead", "fewer than 2^31 slots of 1s", ""),
+    ({"visits.default_stay": "70y", **SECONDS}, "visits.default_stay", "fewer than 2^31 slots of 1s", ""),
+    ({"monitors.0.window": "70y", **SECONDS}, "monitors.0.window", "fewer than 2^31 slots of 1s", ""),
     ({"monitors.0.window": "59m"}, "monitors.0.window", LEAST, ""),
     ({"monitors.1.reporting_horizon": "59m"}, "monitors.1.reporting_horizon", LEAST, ""),
     ({"monitors.1.name": "stations"}, "monitors.1.name", "a unique name, but monitors.0 has the same", ""),
@@ -106,6 +120,7 @@ REFUSED: Final[tuple[Refused, ...]] = (
 ACCEPTED: Final[tuple[Mapping[str, Any], ...]] = (
     {"clock.release_delay": "1s1ms"},
     {"visits.accept_ahead": "0s"},
+    {"visits.accept_ahead": AHEAD[0], **SECONDS},
     {"monitors.0.window": "1h"},
     {"monitors.1.reporting_horizon": "1h"},
     {"monitors.1.reporting_horizon": "90m"},

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from monitor.errors import EXIT_REFUSED, LedgerError
+from monitor.kafka.groups import list_groups
 from monitor.kafka.topics import list_topic_needs
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.service.create_topics import SetupResult
@@ -23,6 +24,7 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.steps import RUN_FAILPOINTS
 from tests.faults.town import ARMED, FaultTown, Shape
 from tests.kit.programs import run_program
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 # The failpoints of `topics --create`, then those of the ledger that it passes too, each in the next partition.
@@ -133,3 +135,23 @@ def test_reader_is_killed_before_first_read(scene: Scene) -> None:
     verdict = scene.settle(other)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
+
+
+@pytest.mark.promise(26)
+def test_group_offsets_expire(scene: Scene) -> None:
+    """After brokers have deleted the groups' offsets, and Redis its facts, each visit still has exactly one fate.
+
+    input   b g b g b │ g b g b g b g b │ g b …      b: refused
+    run     ├─────────┤  longer than a  ├────── the ledger shows that it was there before
+                          window
+    """
+    town = scene.town
+    parameters, since = town.settings.parameters, town.now()
+    until(lambda: town.now() > since + parameters.history_slots + parameters.max_lead + 1, 60, "a window passes")
+    with town.admin() as admin:
+        admin.delete_groups(list_groups(town.settings.kafka, town.name))
+    with closing(redis.Redis.from_url(town.settings.config.redis.url.get_secret_value())) as client:
+        client.flushall()
+    instance = scene.start()
+    scene.subscriber.wait_complete(90)
+    assert scene.settle(instance).broken == []

@@ -14,6 +14,7 @@ from monitor.contracts.instants import HOUR
 from monitor.ingest.source import InputLog, find_unstamped
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.tools.check.start_probe import InputProbe
 from tests.conftest import Eventually
 from tests.ingest import crafted
@@ -76,7 +77,7 @@ def read(
     """Return all values up to `end`, and the offsets after records without a broker timestamp."""
     values: list[bytes] = []
     passed: list[int] = []
-    source = InputLog(connections, name, group, stamped_by_brokers=checked)
+    source = InputLog(connections, name, group, reading=FetchState(stamped_by_brokers=checked))
 
     def step() -> bool:
         for partition in list(source.waiting):

@@ -21,7 +21,7 @@ from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
 from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, find_unread
-from tests.ingest.world import Damage
+from tests.ingest.world import BY_PRODUCERS, Damage
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
@@ -42,7 +42,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
 @pytest.fixture
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
     """A member that reads the partition from its start."""
-    member = InputLog(connections, name, name, stamped_by_brokers=False)
+    member = InputLog(connections, name, name, reading=BY_PRODUCERS())
     eventually(lambda: (member.poll(250), member.waiting == {0})[1], 20)
     member.resume(0, 0)
     yield member

@@ -107,6 +107,31 @@ def test_lag_includes_unwritten_records(world: World, monkeypatch: pytest.Monkey
     assert all(lags == {0: 1} for lags in seen[seen.index({0: 1}) :])
 
 
+def test_lag_includes_hidden_records(world: World, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
+    """The lag is 5 while an open transaction hides five records, and 0 after it is committed, or aborted."""
+    monkeypatch.setattr(reader_module, "LAG_SECONDS", 0.0)
+    world.create()
+    world.put(persons(2))
+    reader = world.reader()
+
+    def has_lag(records: int) -> bool:
+        reader.step(20)
+        return world.seen.lags == {0: records}
+
+    eventually(lambda: has_lag(0), 30)
+    stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
+    with closing(world.connections.create_producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
+        producer.init_transactions()
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            for person in persons(5):
+                producer.send(world.topic, value=world.visit(person), partition=0, timestamp_ms=stamp)
+            producer.flush()
+            eventually(lambda: has_lag(5), 30)
+            end()
+            eventually(lambda: has_lag(0), 30)
+
+
 def test_pending_write_is_not_committed(
     world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:

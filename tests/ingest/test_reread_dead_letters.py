@@ -41,6 +41,35 @@ def test_unread_records_are_read(world: World, drain: Drain) -> None:
 
 
 @pytest.mark.promise(26)
+@pytest.mark.parametrize("read_before", [True, False], ids=["read before", "first start"])
+def test_expired_group_offsets(world: World, drain: Drain, read_before: bool) -> None:  # from a table
+    """
+    After brokers have deleted the offsets of the groups, and Redis has lost its facts, each record still gets a fate.
+
+    The ledger shows that the service has read the topic before. Otherwise the start is the first one.
+
+        slot        5   6 … 17 | 18 …  45
+        log         x   x x    |   a        no instance runs from slot 6 on
+        read        ^          | first start: from here
+    """
+    world.create()
+    world.put_raw(b"not json", slot=5)
+    world.clock.move_to(world.parameters.grid.start(5))
+    world.read_through(drain)
+    world.expire_groups()
+    for _ in range(2):
+        world.put_raw(b"not json", slot=6)
+    world.put(persons(1), slot=NOW_SLOT)
+    world.clock.move_to(world.parameters.grid.start(NOW_SLOT))
+    world.empty_store()
+    world.dead.letters.clear()
+    world.read_before = read_before
+    world.read_through(drain)
+    assert read_letter_offsets(world) == ([0, 1, 2] if read_before else [])
+    assert world.complete_from() == {HORIZON_START}
+
+
+@pytest.mark.promise(26)
 def test_unwritten_dead_letter_survives_a_flush(world: World, eventually: Eventually, drain: Drain) -> None:
     """
     A dead letter that could not be written yet is written after a flush, though no window reaches back to its record.

@@ -14,6 +14,7 @@ from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.conftest import Eventually
+from tests.ingest.world import BY_PRODUCERS
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
@@ -51,7 +52,7 @@ def source(connections: KafkaConnections, name: str, eventually: Eventually) -> 
 @contextmanager
 def join(connections: KafkaConnections, name: str) -> Iterator[InputLog]:
     """Join the group of a topic's name, and leave it."""
-    member = InputLog(connections, name, name, stamped_by_brokers=False)
+    member = InputLog(connections, name, name, reading=BY_PRODUCERS())
     try:
         yield member
     finally:

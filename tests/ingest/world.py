@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.groups import name_input_group
+from monitor.kafka.groups import list_groups, name_input_group
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
 from monitor.observe.metrics import Metrics
 from monitor.store.facts import Question, Reading
@@ -46,6 +48,9 @@ NOW_SLOT = 45
 HORIZON_START = 19
 FINGERPRINT = "0123456789abcdef"
 
+
+BY_PRODUCERS = partial(FetchState, stamped_by_brokers=False)
+"""The state of a reader for which the tests' timestamps are stamps."""
 
 Drain = Callable[..., None]
 """A function that runs readers until everything is read."""
@@ -136,6 +141,7 @@ class World:
         self.clock = SteppedClock(parameters.grid.start(NOW_SLOT) + 30 * MINUTE)
         self.raw = redis.Redis.from_url(store.url)
         self.seen, self.dead = Seen(), Kept()
+        self.read_before = False
         self._open: list[Any] = []
         self._stores: list[Dated] = []
         self.windows = self._latest = self.windows_of(FINGERPRINT)
@@ -166,7 +172,9 @@ class World:
         `source` is its input, and `is_read` looks at its facts.
         """
         group = name_input_group(self.topic, mark)
-        self.source = InputLog(self.connections, self.topic, group, self.topic, stamped_by_brokers=False)
+        self.source = InputLog(
+            self.connections, self.topic, group, self.topic, reading=BY_PRODUCERS(), read_before=self.read_before
+        )
         hasher = PersonHasher(b"0123456789abcdef")
         self._latest = self.windows if mark == FINGERPRINT else self.windows_of(mark)
         reader = Reader(self.parameters, self.source, self._latest, hasher, dead or self.dead, self.seen)
@@ -212,6 +220,11 @@ class World:
         with closing(self.connections.create_consumer()) as consumer:
             places = [TopicPartition(self.topic, p) for p in sorted(consumer.partitions_for_topic(self.topic))]
             return {place.partition: end for place, end in consumer.end_offsets(places).items()}
+
+    def expire_groups(self) -> None:
+        """Delete the service's groups with their offsets, as brokers do after `offsets.retention.minutes`."""
+        with closing(self.connections.create_admin()) as admin:
+            admin.delete_groups(list_groups(self.connections, self.topic))
 
     def delete_below(self, offset: int) -> None:
         with closing(self.connections.create_admin()) as admin:

@@ -98,6 +98,7 @@ class HandLog:
         self.waiting = set(partitions)
         self.truncated: dict[int, int] = {}
         self.unread: dict[int, Any] = {}
+        self.read_before = False
         self.positions: dict[int, int] = {}
         self.next: Mapping[int, int] = {}
 

@@ -14,7 +14,10 @@ from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,18})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt](\d\d):(\d\d):(\d\d)(?:\.\d{1,18})?(?:[Zz]|[+-](\d\d):(\d\d))", re.ASCII)
+_BELOW: Final = (24, 60, 60, 24, 60)
+"""The limits of hours, minutes and seconds, and of an offset's hours and minutes. Some versions of Python read more."""
+
 _PART: Final = re.compile(r"(\d+)(ms|[ywdhms])", re.ASCII)
 _UNIT: Final = {
     "y": timedelta(days=365),
@@ -38,7 +41,8 @@ def parse_instant(text: str) -> int:
     Raises:
         ValueError: the text is something else.
     """
-    if _TIME.fullmatch(text) is None:
+    match = _TIME.fullmatch(text)
+    if match is None or any(int(field or 0) >= limit for field, limit in zip(match.groups(), _BELOW, strict=True)):
         raise ValueError("expected a time of RFC 3339 with an offset")
     return (datetime.fromisoformat(text.upper()) - _EPOCH) // _MICROSECOND
 

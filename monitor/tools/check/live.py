@@ -184,7 +184,10 @@ def _check_store(report: LiveReport, settings: Settings, windows: RedisWindows, 
 def _plan_facts(settings: Settings, found: Preflight, windows: RedisWindows) -> Facts:
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
     visits = found.topics[topic]
-    with closing(InputProbe(settings.kafka, topic, visits.topic_id, parameters.name)) as source:
+    read_before = found.has_read(visits.topic_id)
+    with closing(
+        InputProbe(settings.kafka, topic, visits.topic_id, parameters.name, read_before=read_before)
+    ) as source:
         partitions, complete_from = plan_starts(parameters, source, windows, visits.partitions)
     exist = any(windows.read_progress())
     return Facts(settings.compute_fingerprint(found), exist, partitions, parameters.grid.start(complete_from))

@@ -20,8 +20,10 @@ class InputProbe(InputOffsets):
         UnreachableError: (any method) Kafka does not answer.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, service: str) -> None:
-        super().__init__(connections, topic, topic_id, service)
+    def __init__(
+        self, connections: KafkaConnections, topic: str, topic_id: str, service: str, *, read_before: bool = False
+    ) -> None:
+        super().__init__(connections, topic, topic_id, service, read_before=read_before)
         self._consumer = connections.create_consumer(isolation_level="read_committed")
 
     def close(self) -> None:
