@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
@@ -17,6 +18,7 @@ from monitor.commands.options import EXISTING, NEW, read_duration
 from monitor.errors import FailedError, UsageError
 from monitor.tools.convert.conversion import Conversion, Shape
 from monitor.tools.convert.formats import CASES, GTFS, MAPS, POINTS, TABLE, choose_visit_reader, read_registry
+from monitor.tools.convert.local_times import locate_day
 from monitor.tools.convert.places import Places, write_registry
 from monitor.tools.convert.points import RFC3339, Columns
 from monitor.tools.convert.rows import NothingValidError, Tally
@@ -39,6 +41,13 @@ def _read_zone(_: click.Context, __: click.Parameter, value: str | None) -> Zone
         return None if value is None else ZoneInfo(value)
     except (OSError, ValueError, LookupError):
         raise click.BadParameter(f"{value!r} is not a time zone such as Europe/Berlin or UTC") from None
+
+
+def _read_day(_: click.Context, __: click.Parameter, value: str | None) -> date | None:
+    try:
+        return None if value is None else date.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a date such as 2026-11-20") from None
 
 
 @click.command(short_help="Turn points, or an export of a case system, into visits and a registry.")
@@ -72,6 +81,12 @@ def _read_zone(_: click.Context, __: click.Parameter, value: str | None) -> Zone
     metavar="DURATION",
     help="How long a visit without an end lasts; without it, the end is left open.",
 )
+@click.option(
+    "--until",
+    callback=_read_day,
+    metavar="DATE",
+    help="The last day (local) of stays that have no end because they go on (godata): usually the day of the export.",
+)
 @click.option("--merge", is_flag=True, help="Merge consecutive points of a person at a place into one visit.")
 @click.option(
     "--gap",
@@ -100,8 +115,9 @@ def convert(**options: Any) -> None:
     checked. Memory then grows with the number of people.
 
     An export is a JSON document, or NDJSON if its name ends in .ndjson or .jsonl: exposures at a Location (fhir), cases
-    with exposures (sormas), or cases with dateRanges (godata). A time or date without an offset needs --timezone; a
-    date stands for the whole day.
+    with exposures (sormas), or cases with dateRanges (godata). A time or date without an offset needs --timezone, and
+    sormas always. A date stands for the whole local day. A local time that occurs twice stands for both: a visit begins
+    at the first and ends at the second.
 
     Invalid rows are counted, reported on standard error with position and reason (at most 20), and left out. If no row
     is valid, the command exits with 1, prints the number of rows by reason, and writes nothing.
@@ -190,8 +206,19 @@ def _read_shape(options: dict[str, Any]) -> Shape:
         raise UsageError("--stay and --merge exclude each other: a merged visit ends at its last point + --gap")
     return Shape(
         stay=options["stay"],
+        until=_read_until(options),
         merge_gap=options["gap"] if options["merge"] else None,
         report_delay=options["report_delay"],
         person_per_day=options["person_per_day"],
         consent=options["consent"],
     )
+
+
+def _read_until(options: dict[str, Any]) -> int | None:
+    """Return the instant at which the day of --until ends."""
+    day, zone = options["until"], options["zone"]
+    if day is None:
+        return None
+    if options["source"] != "godata" or zone is None:
+        raise UsageError(f"--until is {day}: expected with --from godata and --timezone, the zone of its days")
+    return locate_day(day, zone).latest

@@ -108,7 +108,10 @@ class OverTimeMonitor(Section):
 
 
 class TimedMonitor(Section):
-    """The common fields of the monitors that have designated times."""
+    """The common fields of the monitors that have designated times.
+
+    A daily time that occurs twice, because the clocks are set back, is evaluated once: the first time.
+    """
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
     at: tuple[DesignatedTime, ...] = Field(description='a list of daily times ("18:00") or RFC 3339 times')

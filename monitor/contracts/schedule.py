@@ -40,8 +40,8 @@ class _Table:
 class Schedule:
     """All designated times of one monitor: single instants, and times of day in a time zone (default UTC).
 
-    When the zone's clocks change, a time of day that occurs twice counts only the first time, and one that is skipped
-    is moved by the length of the gap, as in `datetime`.
+    When the zone's clocks change, a time of day that occurs twice is evaluated once, the first time, and one that is
+    skipped is moved by the length of the gap, as in `datetime`.
     """
 
     instants: tuple[int, ...]

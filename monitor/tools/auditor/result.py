@@ -72,5 +72,5 @@ def _read_cosigned(path: Path) -> dict[int, str]:
     try:
         notes = json.loads(path.read_text(encoding="utf-8"))["cosigned"]
         return {int(number): str(note) for number, note in notes.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}

@@ -40,7 +40,7 @@ def decode_token(text: str, topic: str, topic_id: str) -> Token:
     """
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
-    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+    except (binascii.Error, msgspec.DecodeError, ValueError, RecursionError) as error:
         raise TokenError(
             f"the token is {text[:40]!r}: expected the text of `Places.token`. Start without a token."
         ) from error

@@ -25,14 +25,16 @@ Located: TypeAlias = Iterator[tuple[str, Stay]]
 class Shape:
     """The rules by which rows become visits. Durations are in microseconds, or None.
 
-    `stay`: the duration of a visit whose end is not known; None leaves it open. `merge_gap`: points of one person at
-    one place at most this far apart are merged into one visit, which ends at the last point plus the gap, or at the
-    person's next point elsewhere if that is earlier. `report_delay`: the time from the end of a visit (its beginning if
-    the end is open) to its report. `person_per_day`: the same id on another UTC day is another person. `consent`: the
-    share of people who consent to lower bounds; None writes no such column.
+    `stay`: the duration of a visit whose end is not known; None leaves it open. `until`: the instant at which visits
+    end that go on; None refuses them. `merge_gap`: points of one person at one place at most this far apart are merged
+    into one visit, which ends at the last point plus the gap, or at the person's next point elsewhere if that is
+    earlier. `report_delay`: the time from the end of a visit (its beginning if the end is open) to its report.
+    `person_per_day`: the same id on another UTC day is another person. `consent`: the share of people who consent to
+    lower bounds; None writes no such column.
     """
 
     stay: int | None = None
+    until: int | None = None
     merge_gap: int | None = None
     report_delay: int | None = None
     person_per_day: bool = False
@@ -95,15 +97,12 @@ class Conversion:
                 self.tally.refuse(where, str(error))
 
     def _check(self, stay: Stay) -> Stay:
-        person_id, location_id, arrived_at, left_at, latest_arrival = stay
+        person_id, location_id, arrived_at = stay[:3]
         found = self.places.find(check_id("location", location_id))
         if found is None and not self._accepts_any:
             raise BadRowError("the location is not in the file of locations")
         check_instant("time", arrived_at)
-        if left_at is None and self._shape.stay is not None:
-            left_at = (arrived_at if latest_arrival is None else latest_arrival) + self._shape.stay
-        if left_at is None and latest_arrival not in (None, arrived_at):
-            raise BadRowError("the clocks change at this local time, and the visit has no end: give --stay, or offsets")
+        left_at = self._find_end(stay)
         if left_at is not None:
             check_instant("end", left_at)
             if left_at < arrived_at:
@@ -115,11 +114,31 @@ class Conversion:
             self.places.rows[location_id] = Place(location_id, location_id)
         return Stay(person_id, found or location_id, arrived_at, left_at)
 
+    def _find_end(self, stay: Stay) -> int | None:
+        """Return the end of a visit, None to leave it open. It is given, or follows from the rules."""
+        if stay.goes_on:
+            if self._shape.until is None:
+                raise BadRowError("the stay has no end: name the last day of stays that go on with --until")
+            if self._shape.until <= stay.arrived_at:
+                raise BadRowError("the stay begins after the day of --until")
+            return self._shape.until
+        latest = stay.arrived_at if stay.latest_arrival is None else stay.latest_arrival
+        if stay.left_at is not None:
+            return stay.left_at
+        if self._shape.stay is not None:
+            return latest + self._shape.stay
+        if latest != stay.arrived_at:
+            raise BadRowError("the clocks change at this local time, and the visit has no end: give --stay, or offsets")
+        return None
+
     def _merge(self, stays: Located) -> Iterator[Stay]:
         """Yield visits made of points, each as soon as it has ended. Each person has at most one at a time."""
         gap = self._shape.merge_gap or 0
         open_stays: dict[str, tuple[Stay, int]] = {}  # by person: the first point, and the instant of the last one
         for where, point in stays:
+            if point.left_at is not None:  # a date, which is the whole day
+                yield point
+                continue
             first, last = open_stays.get(point.person_id, (point, point.arrived_at))
             if point.arrived_at < last:
                 raise UsageError(

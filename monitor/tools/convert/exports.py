@@ -26,7 +26,15 @@ _CHUNK: Final = 2**16  # characters
 _LONGEST_MARK: Final = 16  # characters: an escape, a word or the exponent of a number may end at the next chunk
 _AFTER_VALUE: Final = tuple(" \t\r\n,:]}")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
-_JSON: Final = json.JSONDecoder()
+_LONGEST_INTEGER: Final = 4_300  # digits: Python converts no longer text to an integer
+
+
+def _read_integer(text: str) -> int | float:
+    """Return an integer. One of too many digits is infinite, as 1e999 is: no form accepts it, and few keys are read."""
+    return int(text) if len(text) <= _LONGEST_INTEGER else float(text)
+
+
+_JSON: Final = json.JSONDecoder(parse_int=_read_integer)
 
 _T = TypeVar("_T")
 

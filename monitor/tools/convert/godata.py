@@ -69,7 +69,8 @@ def _read_stay(row: _Row, zone: ZoneInfo | None) -> Stay:
         read_moment(what, _read_day(what, text), zone)
         for what, text in (("start", stay.startDate), ("end", stay.endDate))
     )
-    return make_stay(check_id("person", case.id), stay.locationId, start, end)
+    found = make_stay(check_id("person", case.id), stay.locationId, start, end)
+    return found if end else found._replace(left_at=None, goes_on=True)
 
 
 def _read_day(what: str, text: str | None) -> str | None:

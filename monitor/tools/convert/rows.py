@@ -34,6 +34,7 @@ class Stay(NamedTuple):
     """A visit, with instants. If `left_at` is None, its end is not known.
 
     `latest_arrival`: the latest instant at which it may have begun, if a local time that occurs twice is its start.
+    `goes_on`: it had not ended when the file was written.
     """
 
     person_id: str
@@ -41,6 +42,7 @@ class Stay(NamedTuple):
     arrived_at: int
     left_at: int | None = None
     latest_arrival: int | None = None
+    goes_on: bool = False
 
 
 _T = TypeVar("_T")

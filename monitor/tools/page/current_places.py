@@ -103,7 +103,7 @@ def read_recount(path: Path | None, now: int) -> Recount | None:
     """Return the recount in a file; None if there is no such file, if it has another form, or if it is too old."""
     try:
         recount = None if path is None else Recount.model_validate(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError, AttributeError, ValidationError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, ValidationError):
         return None
     return None if recount is None or now > recount.up_to + RECOUNT_FOR else recount
 

@@ -310,11 +310,14 @@ def _read_background(path: Path | None) -> Body | None:
         return None
     try:
         content = json.loads(path.read_bytes())
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    except RecursionError:
+        raise _make_background_error(path, "(nested too deeply)") from None
     except (OSError, ValueError) as error:
         raise _make_background_error(path, f"({error})") from None
     if not isinstance(content, dict) or content.get("type") != "FeatureCollection":
         raise _make_background_error(path, "without a FeatureCollection")
-    return make_body(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
+    return make_body(text)
 
 
 def _make_background_error(path: Path, found: str) -> ConfigError:

@@ -204,6 +204,7 @@ BAD_SORMAS: dict[str, Record] = {
     "the end is before the start": {"endDate": MILLISECONDS - 1},
     "the start cannot be read: no such date": {"startDate": "2026-02-30T18:00:00"},
     "the date is not in the years": {"startDate": 10**18},
+    "Expected `int | str | null`, got `float` - at `$.startDate`": {"startDate": float("inf")},
     "both times are the same, and not midnight in Europe/Berlin": {"endDate": MILLISECONDS},
 }
 
@@ -213,7 +214,7 @@ def test_sormas_exposures_are_visits(tmp_path: Path) -> None:
     good = sormas_exposure(endDate=None)
     text = sormas_exposure(startDate="2026-01-11T18:00:00.000+01:00", endDate=None)
     cases = [
-        sormas_case(sormas_exposure(), good, text),
+        sormas_case(sormas_exposure(), good, text, number=10**4_000),
         sormas_case(*(sormas_exposure(**each) for each in BAD_SORMAS.values())),
         sormas_case(good, caseClassification="NO_CASE"),
         sormas_case(good, deleted=True),
@@ -230,7 +231,7 @@ def test_sormas_exposures_are_visits(tmp_path: Path) -> None:
     assert "case 4, exposure 1: the case is deleted" in printed
     assert "case 5, exposure 1: the person id is missing" in printed
     assert "case 8: Expected `object | null`, got `str` - at `$.epiData`" in printed
-    assert "3 visits from 16 rows, 11 bad rows left out, 2 with nothing to convert" in printed
+    assert "3 visits from 17 rows, 12 bad rows left out, 2 with nothing to convert" in printed
 
 
 BAD_GODATA: dict[str, Record] = {
@@ -306,14 +307,41 @@ def test_godata_stays_are_visits(tmp_path: Path) -> None:
         godata_case(godata_stay(), deleted=True),
         godata_case(),
     ]
-    rows, printed = convert(tmp_path, "godata", cases, "--timezone", "Africa/Kigali")
+    rows, printed = convert(tmp_path, "godata", cases, "--timezone", "Africa/Kigali", "--until", "2026-02-03")
     whole = ["olga", "stadium", "2026-01-10T22:00:00Z", "2026-01-12T22:00:00Z", ""]
-    assert rows == [whole, whole, [*whole[:3], "2026-01-11T22:00:00Z", ""]]
+    assert rows == [whole, whole, [*whole[:3], "2026-02-03T22:00:00Z", ""]]
     for number, reason in enumerate(BAD_GODATA, start=1):
         assert f"case 2, stay {number}: {reason}" in printed
     assert "case 3, stay 1: the case is discarded" in printed
     assert "case 4, stay 1: the case is deleted" in printed
     assert "3 visits from 10 rows, 6 bad rows left out, 1 with nothing to convert" in printed
+
+
+def test_stays_that_go_on_need_a_day(tmp_path: Path) -> None:
+    """A stay of Go.Data without an end is refused without --until, and if it begins after that day."""
+    later = godata_stay(startDate="2026-02-04", endDate=None)
+    cases = [godata_case(godata_stay(), godata_stay(endDate=None), later)]
+    _, printed = convert(tmp_path, "godata", cases, "--timezone", "Asia/Tokyo")
+    assert "stay 2: the stay has no end: name the last day of stays that go on with --until" in printed
+    rows, printed = convert(tmp_path, "godata", cases, "--timezone", "Asia/Tokyo", "--until", "2026-02-03")
+    assert [row[3] for row in rows] == ["2026-01-12T15:00:00Z", "2026-02-03T15:00:00Z"]
+    assert "stay 3: the stay begins after the day of --until" in printed
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--until", "2026-02-30"),
+        ("--until", "2026-02-03"),
+        ("--timezone", "UTC", "--from", "fhir", "--until", "2026-02-03"),
+    ],
+)
+def test_until_is_a_day_of_godata(given: tuple[str, ...], tmp_path: Path) -> None:
+    """--until that is not a date, without --timezone, or for another format exits with 2 and names the option."""
+    path = write_document(tmp_path / "export.json", [godata_case(godata_stay())])
+    result = run("--from", "godata", "--visits", path, "--out", tmp_path / "v.csv", *given)
+    assert result.exit_code == 2
+    assert "--until" in result.output
 
 
 BROKEN = {

@@ -67,7 +67,7 @@ def test_visit_covers_both_hours() -> None:
     twice = locate_time(datetime(2026, 10, 25, 2, 30), zone)  # noqa: DTZ001  # a local time
     assert twice == Moment(first, first + HOUR)
     assert make_stay("p", "l", twice, twice)[2:4] == (first, first + HOUR)
-    assert make_stay("p", "l", twice)[2:] == (first, None, first + HOUR)
+    assert make_stay("p", "l", twice)[2:5] == (first, None, first + HOUR)
     assert read_moment("end", "2026-10-25 02:30", zone) == twice
 
 

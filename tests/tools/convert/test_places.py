@@ -91,6 +91,47 @@ def test_places_become_a_registry(source: str, case: tuple[Any, Any, str], tmp_p
     assert counts in " ".join(result.output.split())
 
 
+TAGS: dict[str, dict[str, Any]] = {
+    "cafe": {"amenity": "cafe"},
+    "fast food, bakery": {"amenity": "fast_food", "shop": "bakery", "name": "Oven"},
+    "shop": {"shop": "yes", "office": "no"},
+    "pub restaurant": {"amenity": "pub; restaurant"},
+    "station": {"railway": "station", "public_transport": "station"},
+    "clinic": {"amenity": "clinic", "healthcare": "clinic"},
+    "market hall": {"kind": "market hall", "amenity": "marketplace"},
+    "": {"amenity": 3, "shop": {"tag": 1}, "building": "yes"},
+}
+
+
+@pytest.mark.parametrize(("kind", "tags"), TAGS.items(), ids=TAGS)
+def test_tags_become_the_kind(kind: str, tags: dict[str, Any], tmp_path: Path) -> None:
+    """Without the property `kind`, the tags of OpenStreetMap say what a place is; other properties do not."""
+    document = {"type": "FeatureCollection", "features": [{"type": "Feature", "id": "node/1", "properties": tags}]}
+    path = write(tmp_path / "places.json", json.dumps(document))
+    result = run("--registry-from", "geojson", "--locations", path, "--registry", tmp_path / "r.csv")
+    assert result.exit_code == 0, result.output
+    assert load_registry(tmp_path / "r.csv") == (Location("node/1", tags.get("name", "node/1"), kind=kind or None),)
+
+
+DIGITS = "9" * 5_000
+
+
+@pytest.mark.parametrize(("source", "text", "reason"), [
+    ("geojson", '{"features": [{"id": "a", "properties": {"id": N}}, {"id": "b", "area": N}]}', "properties.id"),
+    ("fhir", '{"entry": [KIND "id": "a", "position": {"latitude": N, "longitude": 1}}, KIND "id": "b", "x": N}]}',
+     "latitude or longitude"),
+    ("sormas", '[{"uuid": "a", "latitude": -N, "longitude": 1}, {"uuid": "b", "x": N}]', "latitude or longitude"),
+    ("godata", '[{"id": "a", "name": N}, {"id": "b", "x": N}]', "$.name"),
+])  # fmt: skip
+def test_huge_numbers_are_refused(source: str, text: str, reason: str, tmp_path: Path) -> None:
+    """An integer of 5,000 digits is refused with its reason where it is read, and changes nothing elsewhere."""
+    path = write(tmp_path / "places.json", text.replace("KIND", '{"resourceType": "Location",').replace("N", DIGITS))
+    result = run("--registry-from", source, "--locations", path, "--registry", tmp_path / "r.csv")
+    assert result.exit_code == 0, result.output
+    assert reason in result.output
+    assert [place.id for place in load_registry(tmp_path / "r.csv")] == ["b"]
+
+
 STOPS = (
     "stop_id,stop_name,stop_lat,stop_lon,location_type,parent_station",
     "central,Central station,52.52,13.36,1,",

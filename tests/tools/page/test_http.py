@@ -421,6 +421,10 @@ def test_wrong_settings_are_explained(town: Town, tmp_path: Path, page: Page) ->
         ({"texts": {"en": {"months": "Jan Feb"}}}, "twelve months"),
         ({"background": tmp_path / "none.geojson"}, r"page\.background"),
     ]
+    for number, text in enumerate(("[" * 100_000, '{"area": ' + "9" * 5_000 + "}", '{"name": "\\ud800"}', "[]")):
+        file = tmp_path / f"{number}.geojson"
+        file.write_text(text, encoding="utf-8")
+        cases.append(({"background": file}, rf"page\.background.*{number}\.geojson"))
     for settings, message in cases:
         with pytest.raises(ConfigError, match=message):
             serve(town, **settings)
