@@ -311,10 +311,10 @@ def _read_background(path: Path | None) -> Body | None:
     try:
         content = json.loads(path.read_bytes())
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-    except RecursionError:
-        raise _make_background_error(path, "(nested too deeply)") from None
-    except (OSError, ValueError) as error:
+    except (OSError, UnicodeError, json.JSONDecodeError) as error:
         raise _make_background_error(path, f"({error})") from None
+    except (RecursionError, ValueError):
+        raise _make_background_error(path, "(nested too deeply, or with a number of too many digits)") from None
     if not isinstance(content, dict) or content.get("type") != "FeatureCollection":
         raise _make_background_error(path, "without a FeatureCollection")
     return make_body(text)
