@@ -24,7 +24,8 @@ _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
 _MICROSECOND: Final = timedelta(microseconds=1)
 _AHEAD: Final = 32 * DAY  # as the clock advances, the table is rebuilt about once per month
 _BLOCK_DAYS: Final = 3_653  # the days for which offsets are found, and digests computed, at a time
-_PROBE: Final = DAY // 2
+_PROBE: Final = timedelta(hours=12)
+_START: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a local time in any zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,17 @@ class Schedule:
         return _Table(low, high, self._merge(np.array(self.instants, np.int64), first, (last - first).days + 1))
 
     def _merge(self, instants: NDArray[np.int64], first: date, days: int) -> NDArray[np.int64]:
-        """Return the instants and the daily times of consecutive days, ascending and distinct."""
-        daily = [self._compute_daily(datetime.combine(first, at), days) for at in self.daily]
-        return np.unique(np.concatenate([instants, *daily]))
+        """Return the instants and the daily times of consecutive days, ascending and distinct.
 
-    def _compute_daily(self, wall: datetime, days: int) -> NDArray[np.int64]:
-        """Return the instants of a time of day on consecutive days: the local time minus the offset on each day."""
-        walls = to_instant(wall.replace(tzinfo=UTC)) + DAY * np.arange(days)
-        return walls - _find_offsets(self.zone or UTC, walls)
+        A stable sort is fast, because its input is almost sorted. `numpy.unique` puts every time into a hash table.
+        """
+        midnight = datetime.combine(first, time(), UTC)
+        starts = to_instant(midnight) + DAY * np.arange(days)
+        daily = [to_instant(datetime.combine(first, at, UTC)) - to_instant(midnight) for at in sorted(self.daily)]
+        walls = (starts[:, None] + np.array(daily, np.int64)).ravel()
+        times = np.concatenate([instants, walls - _find_offsets(self.zone or UTC, walls)])
+        times.sort(kind="stable")
+        return times[np.diff(times, prepend=times[:1] - 1) > 0]
 
 
 def _find_offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -122,11 +126,12 @@ def _find_offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
     each start. So the few changes of the offset are found once for each block of days, and times are looked up in bulk.
     """
     offsets = np.empty_like(walls)
-    blocks = (walls - _FIRST) // (_BLOCK_DAYS * DAY)
-    for block in np.unique(blocks).tolist():
-        here = blocks == block
+    first, last = (walls[[0, -1]] - _FIRST) // (_BLOCK_DAYS * DAY) if walls.size else (0, -1)
+    for block in range(first, last + 1):
+        begin, end = np.searchsorted(walls, _FIRST + _BLOCK_DAYS * DAY * np.array([block, block + 1]))
         starts, values = _find_steps(zone, block)
-        offsets[here] = values[np.searchsorted(starts, walls[here], side="right") - 1]
+        steps = np.append(np.searchsorted(walls[begin:end], starts), end - begin)
+        offsets[begin:end] = np.repeat(values, np.diff(steps))
     return offsets
 
 
@@ -137,28 +142,25 @@ def _find_steps(zone: tzinfo, block: int) -> tuple[NDArray[np.int64], NDArray[np
     The offset is probed every 12 hours. Between two probes with different offsets, bisection finds the microsecond of
     each change. No zone of the time zone database changes its offset and changes it back within 12 hours.
     """
-    begin = _FIRST + block * _BLOCK_DAYS * DAY
-    starts, values = [begin], [_find_offset(zone, begin)]
-    for probe in range(begin + _PROBE, begin + _BLOCK_DAYS * DAY + 1, _PROBE):
-        after = _find_offset(zone, probe)
+    probe = _START + block * _BLOCK_DAYS * timedelta(days=1)
+    starts, values = [probe], [zone.utcoffset(probe)]
+    for _ in range(2 * _BLOCK_DAYS):
+        probe += _PROBE
+        after = zone.utcoffset(probe)
         while values[-1] != after:
             starts.append(_find_change(zone, max(starts[-1], probe - _PROBE), probe))
-            values.append(_find_offset(zone, starts[-1]))
-    return np.array(starts, np.int64), np.array(values, np.int64)
+            values.append(zone.utcoffset(starts[-1]))
+    offsets = [(value or timedelta()) // _MICROSECOND for value in values]
+    return np.array([to_instant(start.replace(tzinfo=UTC)) for start in starts], np.int64), np.array(offsets, np.int64)
 
 
-def _find_change(zone: tzinfo, low: int, high: int) -> int:
+def _find_change(zone: tzinfo, low: datetime, high: datetime) -> datetime:
     """Return a local time in (low, high] at which the offset changes from that at `low`. The offsets at both differ."""
-    before = _find_offset(zone, low)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _find_offset(zone, middle) == before:
+    before = zone.utcoffset(low)
+    while high - low > _MICROSECOND:
+        middle = low + (high - low) // 2
+        if zone.utcoffset(middle) == before:
             low = middle
         else:
             high = middle
     return high
-
-
-def _find_offset(zone: tzinfo, wall: int) -> int:
-    local = to_datetime(wall).replace(tzinfo=None)
-    return (zone.utcoffset(local) or timedelta()) // _MICROSECOND
