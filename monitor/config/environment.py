@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from monitor.errors import Problem
 
 PREFIX: Final = "LOCATION_MONITOR__"
+_SHORT_PREFIX: Final = PREFIX.removesuffix("_")
 SECRETS: Final = (("visits", "person_key"), ("kafka", "password"), ("redis", "password"), ("auditor", "password"))
 
 Path = tuple[str, ...]
@@ -31,7 +32,7 @@ class Overrides:
 def override(tree: dict[str, Any], environ: Mapping[str, str]) -> Overrides:
     """Put the environment's values into a tree of settings, in place. Longer paths override shorter ones."""
     names: dict[Path, str] = {}
-    problems: list[Problem] = []
+    problems = list(_find_misspelt(environ))
     paths = {name: tuple(name.removeprefix(PREFIX).lower().split("__")) for name in environ if name.startswith(PREFIX)}
     for name, path in sorted(paths.items(), key=lambda item: (len(item[1]), item[1])):
         if not all(path):
@@ -45,6 +46,18 @@ def override(tree: dict[str, Any], environ: Mapping[str, str]) -> Overrides:
             problems += [problem] if problem else []
             names[path] = name
     return Overrides(names, tuple(problems))
+
+
+def _find_misspelt(environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a problem for each variable that lacks the second underscore of the prefix.
+
+    Kubernetes sets variables such as LOCATION_MONITOR_KAFKA_PORT for a service `location-monitor-kafka`. They have no
+    double underscore, and no fault.
+    """
+    for name in sorted(environ):
+        rest = name.removeprefix(_SHORT_PREFIX)
+        if rest != name and not rest.startswith("_") and "__" in rest:
+            yield Problem(name, "", "two underscores after LOCATION_MONITOR", f"Rename it {PREFIX}{rest}.")
 
 
 def _parse_value(path: Path, text: str) -> Any:

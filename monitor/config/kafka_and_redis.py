@@ -25,6 +25,7 @@ from monitor.config.single_values import (
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 SASL_MECHANISMS: Final[tuple[SaslMechanism, ...]] = get_args(SaslMechanism)
 
+_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 _URL: Final = "a URL such as redis://localhost:6379/0, rediss://redis.example:6380/0 or unix:///run/redis.sock?db=0"
 
 
@@ -121,7 +122,8 @@ def find_url_password(text: str) -> str | None:
 def _parse_redis_url(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or split_redis_url(text) is None:
-        raise make_value_error(_URL)
+        has_scheme = isinstance(text, str) and text.startswith(_SCHEMES)
+        raise make_value_error(_URL, "" if has_scheme else f"Begin it with {', '.join(_SCHEMES)}.")
     return SecretStr(text)
 
 

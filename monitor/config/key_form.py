@@ -15,8 +15,11 @@ from typing import Final
 KEY_BYTES: Final = 32
 
 KEY_FORM: Final = f"{KEY_BYTES} random bytes in hexadecimal (64 digits) or base64 (44 characters)"
-CREATE_KEY: Final = "location-monitor keygen person.key"
-CREATE_SIGNING_KEY: Final = "location-monitor keygen --signing example.org/safety signing.key"
+_CREATE_SIGNING_KEY: Final = "location-monitor keygen --signing example.org/safety signing.key"
+_SAME: Final = "All instances need the same key: copy that of the others. For the first instance, create one"
+GET_KEY: Final = f"{_SAME}: location-monitor keygen person.key"
+GET_SIGNING_KEY: Final = f"{_SAME}: {_CREATE_SIGNING_KEY}."
+CREATE_COSIGNING_KEY: Final = f"Create one: {_CREATE_SIGNING_KEY}."
 
 _LEAST_DISTINCT: Final = 16  # random bytes have fewer distinct values with a chance below 10⁻¹⁴
 _HEXADECIMAL: Final = re.compile(rb"[0-9A-Fa-f]{64}")

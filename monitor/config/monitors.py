@@ -24,7 +24,7 @@ from monitor.errors import TimeError
 
 DAILY: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
-_MINUTES_PER_DAY: Final = 24 * 60
+_SECONDS_PER_HOUR: Final = 60 * 60
 
 
 def _tag_locations(locations: object) -> str:
@@ -38,7 +38,7 @@ Locations = Annotated[
 
 
 def _parse_designated_time(value: object) -> str:
-    what = 'a time of day in quotes such as "18:00", or an RFC 3339 time with an offset'
+    what = 'a time of day in quotes, from "00:00" to "23:59:59", or an RFC 3339 time with an offset'
     if isinstance(value, int) and not isinstance(value, bool):
         raise make_value_error(
             what, f"YAML reads an unquoted {_format_clock_time(value)} as the number {value}: put it in quotes."
@@ -50,14 +50,26 @@ def _parse_designated_time(value: object) -> str:
     try:
         parse_instant(value)
     except TimeError as error:
-        raise make_value_error(what, f"Write the hours with two digits, or correct the instant: {error}.") from None
+        raise make_value_error(what, _explain_time(value, error)) from None
     return value
 
 
+def _explain_time(text: str, error: TimeError) -> str:
+    """Return what to do about a text that is neither a time of day nor an instant."""
+    if "T" in text.upper():
+        return f"Correct the instant: {error}."
+    if text.startswith("24:"):
+        return 'Midnight is "00:00", the beginning of the next day.'
+    return 'Write hours and minutes with two digits each, such as "09:30".'
+
+
 def _format_clock_time(number: int) -> str:
-    """Return the probable source text: YAML 1.1 reads 18:00 as 18·60 and 18:00:30 as 18·3600 + 30."""
+    """Return the probable source text: YAML 1.1 reads 18:00 as 18·60 and 18:00:30 as 18·3600 + 30.
+
+    A number below 3600 has no seconds, because YAML 1.1 reads no number that begins with `0:`.
+    """
     hours, rest = divmod(number, 60)
-    if 0 <= number < _MINUTES_PER_DAY:
+    if 0 <= number < _SECONDS_PER_HOUR:
         return f"{hours}:{rest:02}"
     return f"{hours // 60}:{hours % 60:02}:{rest:02}"
 

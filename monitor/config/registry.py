@@ -13,7 +13,7 @@ from monitor.config.bounded_lines import open_lines
 from monitor.config.csv_table import Table, is_utf_8
 from monitor.config.describe_problems import find_similar
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
-from monitor.config.single_values import has_controls
+from monitor.config.single_values import NO_OUTER_SPACE, REMOVE_SPACE, has_controls, has_outer_space
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, FileFormatError, Problem
 
@@ -148,6 +148,8 @@ class _Reader:
             value = repr(text[:80]) if text else "empty"
             what = f"1 to {ID_BYTES} bytes of UTF-8 without control characters"
             self.problems.append(Problem(key, value, what, "Correct it."))
+        elif has_outer_space(text):
+            self.problems.append(Problem(key, repr(text[:80]), NO_OUTER_SPACE, REMOVE_SPACE))
         elif (first := self._line_of.setdefault(text, line)) != line:
             self.problems.append(
                 Problem(key, repr(text), f"a unique id, but line {first} has the same", "Remove one of them.")

@@ -12,15 +12,13 @@ from pydantic import SecretStr
 from monitor.config.describe_problems import MASKED
 from monitor.config.environment import PREFIX
 from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
-from monitor.config.key_form import CREATE_KEY, CREATE_SIGNING_KEY, KEY_FORM, is_key
+from monitor.config.key_form import CREATE_COSIGNING_KEY, GET_KEY, GET_SIGNING_KEY, KEY_FORM, is_key
 from monitor.config.sections import SigningSettings, VisitsSettings
 from monitor.contracts.signed_notes import Signer, has_private_key, read_signing_key
 from monitor.errors import ConfigError, Problem
 
 log = logging.getLogger(__name__)
 
-_CREATE_KEY: Final = f"Create one: {CREATE_KEY}"
-_CREATE_SIGNING_KEY: Final = f"Create one: {CREATE_SIGNING_KEY}"
 _SOURCE: Final = "the configuration"
 
 
@@ -33,13 +31,13 @@ def read_person_key(visits: VisitsSettings) -> bytes:
     if visits.person_key is not None:
         return visits.person_key.get_secret_value().encode()
     if visits.person_key_file is None:
-        remedy = f"{_CREATE_KEY}; then name the file here, or set {PREFIX}VISITS__PERSON_KEY."
+        remedy = f"{GET_KEY}; then name the file here, or set {PREFIX}VISITS__PERSON_KEY."
         what = "the file with the secret that person ids are hashed with"
         raise _make_error("visits.person_key_file", "missing", what, remedy)
-    key = _read_bytes("visits.person_key_file", visits.person_key_file, f"{_CREATE_KEY}.")
+    key = _read_bytes("visits.person_key_file", visits.person_key_file, f"{GET_KEY}.")
     if not is_key(key):
         what = f"a file with {KEY_FORM}"
-        raise _make_error("visits.person_key_file", str(visits.person_key_file), what, f"{_CREATE_KEY}.")
+        raise _make_error("visits.person_key_file", str(visits.person_key_file), what, f"{GET_KEY}.")
     return key
 
 
@@ -51,7 +49,7 @@ def read_signer(signing: SigningSettings) -> Signer | None:
     """
     if signing.key_file is None:
         return None
-    signer = _read_signing_key("signing.key_file", signing.key_file)
+    signer = _read_signing_key("signing.key_file", signing.key_file, GET_SIGNING_KEY)
     public_key = str(signer.verifier)
     if signing.public_key not in (None, public_key):
         what = f"{public_key}, the public key of signing.key_file"
@@ -67,24 +65,24 @@ def read_cosigner(auditor: AuditorSettings, signing: SigningSettings) -> Signer 
     """
     if auditor.cosign_key_file is None:
         return None
-    signer = _read_signing_key("auditor.cosign_key_file", auditor.cosign_key_file)
+    signer = _read_signing_key("auditor.cosign_key_file", auditor.cosign_key_file, CREATE_COSIGNING_KEY)
     _report_key_mode("auditor.cosign_key_file", auditor.cosign_key_file)
     if signing.public_key is None:
         what = "the public key of the service, if auditor.cosign_key_file is set"
         raise _make_error("signing.public_key", "missing", what, "Set it, or remove auditor.cosign_key_file.")
     if str(signer.verifier).split("+", 2)[2] == signing.public_key.split("+", 2)[2]:
         what = "another key than that of the service"
-        raise _make_error("auditor.cosign_key_file", str(auditor.cosign_key_file), what, f"{_CREATE_SIGNING_KEY}.")
+        raise _make_error("auditor.cosign_key_file", str(auditor.cosign_key_file), what, CREATE_COSIGNING_KEY)
     return signer
 
 
-def _read_signing_key(key: str, path: Path) -> Signer:
-    content = _read_bytes(key, path, f"{_CREATE_SIGNING_KEY}.")
+def _read_signing_key(key: str, path: Path, remedy: str) -> Signer:
+    content = _read_bytes(key, path, remedy)
     try:
         return read_signing_key(content.decode())
     except ValueError:
         what = "a file with a private key of `keygen --signing`"
-        raise _make_error(key, str(path), what, f"{_CREATE_SIGNING_KEY}.") from None
+        raise _make_error(key, str(path), what, remedy) from None
 
 
 def report_key_modes(visits: VisitsSettings, signing: SigningSettings) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from monitor.config.key_form import CREATE_KEY, KEY_FORM, is_key
+from monitor.config.key_form import GET_KEY, KEY_FORM, is_key
 from monitor.contracts.instants import (
     MILLISECOND,
     SECOND,
@@ -30,7 +30,7 @@ from monitor.contracts.instants import (
 from monitor.contracts.signed_notes import read_public_key
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
-from monitor.privacy.epsilon import format_epsilon, parse_epsilon
+from monitor.privacy.epsilon import LARGEST, SMALLEST, format_epsilon, parse_epsilon
 
 MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12
@@ -65,6 +65,15 @@ class Section(BaseModel):
 def make_value_error(what: str, remedy: str = "") -> PydanticCustomError:
     """Return the error of an invalid value: what was expected, and what to do."""
     return PydanticCustomError(PROBLEM, "expected {what}. {remedy}", {"what": what, "remedy": remedy})
+
+
+NO_OUTER_SPACE: Final = "no space before or after the id, which visits must name with the same characters"
+REMOVE_SPACE: Final = "Remove the space."
+
+
+def has_outer_space(text: str) -> bool:
+    """Return whether a string begins or ends with a space of any kind, which nobody sees in a list."""
+    return text != text.strip()
 
 
 def has_controls(text: str) -> bool:
@@ -110,6 +119,8 @@ def _parse_instant(value: object) -> int:
 
 def _parse_epsilon(value: object) -> Fraction:
     what = 'an exact ε above zero: an integer, or a string such as "1/2" or "0.5"'
+    if isinstance(value, str):
+        what += f", with plain digits and from 1/{SMALLEST.denominator} to {LARGEST}"
     if isinstance(value, float):
         if not math.isfinite(value) or value <= 0:
             raise make_value_error(what)
@@ -121,12 +132,8 @@ def _parse_epsilon(value: object) -> Fraction:
         raise make_value_error(what)
     try:
         return parse_epsilon(value)
-    except EpsilonError as error:
-        raise make_value_error(what, _to_sentence(str(error))) from None
-
-
-def _to_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    except EpsilonError:
+        raise make_value_error(what) from None
 
 
 def read_whole_number(value: object) -> int | None:
@@ -171,6 +178,8 @@ def _parse_location_id(value: object) -> str:
         raise make_value_error(what, "YAML does not read this as a string: put it in quotes.")
     if not is_identifier(value):
         raise make_value_error(what)
+    if has_outer_space(value):
+        raise make_value_error(NO_OUTER_SPACE, REMOVE_SPACE)
     return value
 
 
@@ -203,7 +212,7 @@ def _parse_password(value: object) -> SecretStr:
 def _parse_person_key(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or not is_key(text.encode(errors="surrogateescape")):
-        raise make_value_error(KEY_FORM, f"Create one: {CREATE_KEY}.")
+        raise make_value_error(KEY_FORM, f"{GET_KEY}.")
     return SecretStr(text)
 
 

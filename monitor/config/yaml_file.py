@@ -15,7 +15,18 @@ import yaml
 from monitor.errors import ConfigError, Problem
 
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+_SHOWN: Final = 80
+_TAB: Final = re.compile(r" *\t")
 _QUOTED: Final = re.compile(r" ?('.*'|\".*\")", re.DOTALL)
+
+
+class _DuplicateKeyError(yaml.MarkedYAMLError):
+    """A key that its mapping has already. A key is public: only values are secret."""
+
+    def __init__(self, key: yaml.Node) -> None:
+        super().__init__(problem_mark=key.start_mark)
+        name = f" {key.value[:_SHOWN]!r}" if isinstance(key, yaml.ScalarNode) else ""
+        self.description = f"duplicate key{name}"
 
 
 class _Loader(yaml.SafeLoader):
@@ -28,7 +39,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             name = (key.tag, str(key.value))
             if name in seen:
-                raise yaml.composer.ComposerError(None, None, "duplicate key", key.start_mark)
+                raise _DuplicateKeyError(key)
             seen.add(name)
         return node
 
@@ -56,7 +67,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         tree = yaml.load(text, _Loader)  # noqa: S506 - a restricted SafeLoader
     except yaml.YAMLError as error:
-        raise _make_error(path, _describe_error(error), "YAML without duplicate keys", "Correct that line.") from None
+        raise _make_error(path, *_describe_error(error, text)) from None
     except (RecursionError, ValueError):
         raise _make_error(
             path, "nested too deeply, or with a number of too many digits", "YAML", "Compare it with config/demo.yaml."
@@ -71,7 +82,14 @@ def _make_error(path: Path, value: str, expected: str, remedy: str) -> ConfigErr
     return ConfigError(str(path), (Problem("the file", value, expected, remedy),))
 
 
-def _describe_error(error: yaml.YAMLError) -> str:
+def _describe_error(error: yaml.YAMLError, text: str) -> tuple[str, str, str]:
+    """Return the place and the problem, what was expected, and what to do."""
     mark = getattr(error, "problem_mark", None)
+    place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    if isinstance(error, _DuplicateKeyError):
+        remedy = "Put the content of both into one, or remove one of them."
+        return f"invalid{place} ({error.description})", "each key once in its mapping", remedy
+    if mark and _TAB.match("".join(text.splitlines()[mark.line : mark.line + 1])):
+        return f"invalid{place} (a tab in the indentation)", "YAML, which is indented with spaces", "Replace the tab."
     problem = _QUOTED.sub("", getattr(error, "problem", None) or "not YAML")
-    return f"invalid at line {mark.line + 1}, column {mark.column + 1} ({problem})" if mark else f"invalid ({problem})"
+    return f"invalid{place} ({problem})", "YAML", "Correct that line."

@@ -61,6 +61,19 @@ def test_unknown_variable_is_refused(refusal: Any) -> None:
     assert "hunter2" not in str(problem)
 
 
+def test_missing_underscore_is_named(refusal: Any) -> None:
+    """A variable without the second underscore of the prefix is refused, and the message has the right name."""
+    name = "LOCATION_MONITOR_KAFKA__USERNAME"
+    problem = refusal(environ={name: "hunter2"})[name]
+    assert problem.remedy == "Rename it LOCATION_MONITOR__KAFKA__USERNAME."
+    assert "hunter2" not in str(problem)
+
+
+def test_variables_of_others_are_ignored(load: Any) -> None:
+    """Variables that Kubernetes sets for services of such names have no double underscore, and are no fault."""
+    assert load(environ={"LOCATION_MONITOR_REDIS_PORT": "tcp://10.0.0.1:6379", "LOCATION_MONITOR_PORT": "1"})
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -71,6 +71,7 @@ def test_all_problems_are_listed(file: Path) -> None:
         '"c\td",C,0,0\n'
         "d,D\x07,0,0\n"
         "e,E,52.5,\n"
+        "e ,E,0,0\n"
         'f,"F,0,0\n',
     )
     assert set(problems) == {
@@ -85,9 +86,11 @@ def test_all_problems_are_listed(file: Path) -> None:
         "line 7, location_id",
         "line 8, name",
         "line 9",
-        "the quote that opens a cell in line 10",
+        "line 10, location_id",
+        "the quote that opens a cell in line 11",
     }
     assert problems["line 3, location_id"] == "a unique id, but line 2 has the same"
+    assert problems["line 10, location_id"].startswith("no space before or after the id")
 
 
 def test_list_of_problems_is_limited(file: Path) -> None:

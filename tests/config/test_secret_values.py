@@ -189,8 +189,8 @@ def test_random_person_keys_are_accepted(generate: Callable[[], bytes]) -> None:
 
 @pytest.mark.promise(23)
 def test_missing_person_key_is_refused(load: Any) -> None:
-    """Without its file, the person key is refused with the command that creates one, and with the variable."""
-    with pytest.raises(ConfigError, match="location-monitor keygen") as caught:
+    """Without its file, the person key is refused: copy that of other instances, or create one, or set the variable."""
+    with pytest.raises(ConfigError, match=r"copy that of the others.*location-monitor keygen") as caught:
         read_person_key(load().visits)
     assert caught.value.problems[0].key == "visits.person_key_file"
     with pytest.raises(ConfigError, match="LOCATION_MONITOR__VISITS__PERSON_KEY"):
@@ -203,7 +203,7 @@ def test_unusable_signing_key_is_refused(load: Any, tmp_path: Path, content: str
     file = tmp_path / "signing.key"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(ConfigError, match="location-monitor keygen --signing") as caught:
+    with pytest.raises(ConfigError, match=r"copy that of the others.*location-monitor keygen --signing") as caught:
         read_signer(load({"signing.key_file": str(file)}).signing)
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 

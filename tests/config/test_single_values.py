@@ -70,6 +70,15 @@ REMEDIES: Final[tuple[tuple[str, object, str], ...]] = (
     ("monitors.1.at.0", 1080, "unquoted 18:00 as the number 1080: put it in quotes"),
     ("monitors.1.at.0", 65, "unquoted 1:05 as the number 65: put it in quotes"),
     ("monitors.1.at.0", 64830, "unquoted 18:00:30 as the number 64830: put it in quotes"),
+    ("monitors.1.at.0", 1440, "unquoted 24:00 as the number 1440: put it in quotes"),
+    ("monitors.1.at.0", "24:00", 'Midnight is "00:00", the beginning of the next day.'),
+    ("monitors.1.at.0", "8:00", "two digits each"),
+    ("monitors.1.at.0", "2026-02-30T18:00:00Z", "Correct the instant: "),
+    ("redis.url", "localhost:6379", "Begin it with redis://, rediss://, unix://."),
+    ("redis.url", "https://localhost:6379", "Begin it with redis://, rediss://, unix://."),
+    ("monitors.0.locations.0", "shibuya ", "Remove the space."),
+    ("monitors.0.locations.0", "\u00a0shibuya", "Remove the space."),
+    ("monitors.0.locations", {"shibuya ": 1}, "Remove the space."),
 )
 """Key, value, and what the message says to do about this value."""
 
@@ -79,6 +88,16 @@ def test_invalid_values_are_refused(refusal: Any, key: str, expected: str, value
     """An invalid value is refused with its key and what is expected."""
     for value in values:
         assert expected in refusal({key: value})[key].expected, value
+
+
+@pytest.mark.parametrize("value", ["-1", "1e-3", "0,5", "1/0", "0", "9" * 13, "0.0000000000001"])
+def test_invalid_epsilon_is_one_sentence(refusal: Any, value: str) -> None:
+    """An invalid ε is refused with one sentence, which says what is valid."""
+    problem = refusal({"monitors.0.epsilon": value})["monitors.0.epsilon"]
+    assert str(problem) == (
+        f"monitors.0.epsilon (stations) is {value!r}: expected an exact ε above zero: an integer, or a string such as "
+        '"1/2" or "0.5", with plain digits and from 1/1000000000000 to 1000000000000.'
+    )
 
 
 @pytest.mark.parametrize(("key", "value", "remedy"), REMEDIES)
