@@ -14,6 +14,9 @@ from monitor.tools.client.current_answers import Answer
 from monitor.tools.client.designated_time import AtTime
 from monitor.tools.client.subscriber_view import Alert, AlertChange, Change, SubscriberView, TotalChange
 
+PEOPLE: Final = "reported infected people"
+"""What the people are called who are counted."""
+
 NAMED: Final = 5
 """The number of hot spots that a short line names."""
 
@@ -21,9 +24,9 @@ _UNKNOWN: Final = "unknown: not confirmed in time that all visits had been read"
 
 
 def moment(instant: int | str) -> str:
-    """Return an instant as text, such as `Tue 6 Jan 14:00`."""
+    """Return an instant as text, such as `Tue 6 Jan 14:00`. Seconds are shown if there are any, as in short slots."""
     when = to_datetime(parse_instant(instant) if isinstance(instant, str) else instant)
-    return f"{when:%a} {when.day} {when:%b %H:%M}"
+    return f"{when:%a} {when.day} {when:%b %H:%M}{f':{when:%S}' if when.second else ''}"
 
 
 def length(duration: int) -> str:
@@ -41,13 +44,12 @@ def chance(p_value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Describes records. `grid` is the slot grid, which turns ticks into times. `people` names the people counted.
+    """Describes records. `grid` is the slot grid, which turns ticks into times.
 
     `names`: the names of locations by id. A location without a name is called by its id.
     """
 
     grid: SlotGrid
-    people: str = "target people"
     names: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, location_id: str) -> str:
@@ -59,19 +61,19 @@ class Words:
         since = moment(alert.window_start)
         if isinstance(alert, NoisyCountAlert):
             return (
-                f"at most {alert.count_at_most} {self.people} since {since} (certain); with fewer than "
+                f"at most {alert.count_at_most} {PEOPLE} since {since} (certain); with fewer than "
                 f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value)}"
             )
         if isinstance(alert, PausedAlert):
             lost = "" if alert.answers else " (an earlier ledger was lost, so all ε counts as spent)"
             return f"paused until {moment(alert.resumes_at)}, its ε is spent{lost}"
         if alert.status == "safe":
-            return f"safe: fewer than {alert.threshold} {self.people} since {since}"
+            return f"safe: fewer than {alert.threshold} {PEOPLE} since {since}"
         return _UNKNOWN
 
     def last_alarm(self, alarm: Answer) -> str:
         """Describe an earlier alarm that still counts."""
-        return f"alarm on {moment(alarm.as_of or 0)}, at most {alarm.count_at_most} {self.people}"
+        return f"alarm on {moment(alarm.as_of or 0)}, at most {alarm.count_at_most} {PEOPLE}"
 
     def too_old(self, as_of: str) -> str:
         """Describe an item whose answer is no longer valid."""
@@ -79,7 +81,7 @@ class Words:
 
     def at_time(self, at: AtTime) -> str:
         """Describe all locations at one designated time."""
-        parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {self.people})"]
+        parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {PEOPLE})"]
         parts += [f"{self.name(place)} {_describe_bounds(at, place)}" for place in at.bounds]
         parts += _describe_unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
@@ -92,7 +94,7 @@ class Words:
             return self._describe_dwell(snapshot)
         named = [f"{self.name(spot.location_id)} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
         left = len(snapshot.hot_spots) - len(named)
-        return f"{', '.join(named)}{f' and {left} more' if left else ''} ({self.people}; noisy, drawn once)"
+        return f"{', '.join(named)}{f' and {left} more' if left else ''} ({PEOPLE}; noisy, drawn once)"
 
     @staticmethod
     def _describe_dwell(snapshot: DwellSnapshot) -> str:
@@ -110,12 +112,12 @@ class Words:
         alert = change.now
         if isinstance(alert, NoisyCountAlert):
             window = length(parse_instant(alert.as_of) - parse_instant(alert.window_start))
-            most = f"at most {alert.count_at_most} {self.people}"
+            most = f"at most {alert.count_at_most} {PEOPLE}"
             return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy)"
         if isinstance(alert, PausedAlert) and isinstance(change.before, NoisyCountAlert):
             return f"{self.name(alert.location_id)}: paused until {moment(alert.resumes_at)}, its ε is spent"
         if alert.status == "safe" and isinstance(change.before, PausedAlert):
-            return f"{self.name(alert.location_id)}: answers again; safe: fewer than {alert.threshold} {self.people}"
+            return f"{self.name(alert.location_id)}: answers again; safe: fewer than {alert.threshold} {PEOPLE}"
         return f"{self.name(alert.location_id)}: {self.alert(alert)}"
 
     def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
@@ -125,7 +127,7 @@ class Words:
         """
         parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_describe_unknown(at)]
         places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.bounds.keys()))
-        parts += [f"{self.name(place)} {_describe_bounds(at, place, f' {self.people}')}" for place in places]
+        parts += [f"{self.name(place)} {_describe_bounds(at, place, f' {PEOPLE}')}" for place in places]
         return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from monitor.config import ValidConfig
 from monitor.contracts.clock import Clock, SystemClock
-from monitor.contracts.instants import MINUTE, format_duration, parse_instant
+from monitor.contracts.instants import MINUTE, SECOND, format_duration, parse_instant
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.stop_signals import stop_on_signals
 from monitor.tools.client.current_answers import VALID_SLOTS, KnownPlaces
@@ -49,7 +49,8 @@ def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int)
     yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}{alarms}"
     late = now - parse_instant(subscriber_view.as_of)
     if late > VALID_SLOTS * grid.length:
-        ago = format_duration(late // MINUTE * MINUTE)
+        unit = MINUTE if grid.length >= MINUTE else SECOND
+        ago = format_duration(late // unit * unit)
         yield f"Nothing new for {ago}: the service may be down. Answers that are no longer valid are unknown."
     if subscriber_view.unreadable:
         yield f"{subscriber_view.unreadable} invalid records were skipped."

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from monitor.contracts.instants import parse_instant, to_datetime
 from monitor.contracts.output_records import NoisyCountAlert, PausedAlert
-from monitor.tools.client.describe_records import length, moment
+from monitor.tools.client.describe_records import PEOPLE, length, moment
 from monitor.tools.client.designated_time import AtTime, AtTimeStatus
 from monitor.tools.client.subscriber_view import Alert
 from monitor.tools.client.watch import STYLES, SYMBOLS
@@ -78,13 +78,14 @@ class Screen:
     def _draw_places(self) -> Iterator[RenderableType]:
         for monitor in self._story.parameters.over_time:
             window = length(monitor.window * self._story.parameters.grid.length)
-            yield _draw_title(f"{monitor.name}: fewer than {monitor.rules[0].threshold} infected in the last {window}?")
+            threshold = monitor.rules[0].threshold
+            yield _draw_title(f"{monitor.name}: fewer than {threshold} {PEOPLE} in the last {window}?")
             yield self._draw_over_time(
                 [alert for alert in self._story.subscriber_view.alerts if alert.monitor == monitor.name]
             )
         for timed in self._story.parameters.at_times:
             shown = [at for at in reversed(self._story.subscriber_view.times) if at.monitor == timed.name][-_TIMES:]
-            yield _draw_title(f"{timed.name}{_format_times(shown)}: fewer than {timed.threshold} infected?")
+            yield _draw_title(f"{timed.name}{_format_times(shown)}: fewer than {timed.threshold} {PEOPLE}?")
             yield self._draw_at_times(shown)
 
     def _draw_over_time(self, alerts: list[Alert]) -> Table:

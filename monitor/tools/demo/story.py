@@ -17,7 +17,6 @@ from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.tools.client.describe_records import News, Words, moment
 from monitor.tools.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
 
-NOUN: Final = "infected people"
 _NEWS_KEPT: Final = 60
 
 
@@ -58,7 +57,7 @@ class Story:
         """Create the view of a subscriber that has read no record yet."""
         keep = keep_for(self.parameters.grid.length)
         self.subscriber_view = SubscriberView(self.parameters.registry, keep)
-        self.words = Words(self.parameters.grid, NOUN, self.names)
+        self.words = Words(self.parameters.grid, self.names)
         self._news = News(self.words)
 
     def add_tick(self, tick: int, records: Iterable[OutputRecord], metrics: CollectorRegistry) -> list[Item]:

@@ -42,8 +42,8 @@ def test_once_shows_the_last_tick(valid: ValidConfig, publish: Publish) -> None:
     publish(over_time(place, tick, 0) for tick in range(30) for place in ("market", "clinic"))
     assert show_once(valid, 29).splitlines() == [
         "As of Tue 6 Jan 06:00 UTC, tick 29",
-        "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
-        "places clinic: safe: fewer than 10 target people since Tue 6 Jan 01:00",
+        "places market: safe: fewer than 10 reported infected people since Tue 6 Jan 01:00",
+        "places clinic: safe: fewer than 10 reported infected people since Tue 6 Jan 01:00",
     ]
 
 
@@ -91,7 +91,7 @@ def test_changes_are_printed_until_stopped(valid: ValidConfig, publish: Publish,
     with follow(valid, 6) as file:
         eventually(lambda: "places market: safe" in file.getvalue())
         publish([over_time("market", 7, 12)])
-        news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
+        news = "2026-01-05T08:00:00Z market: at most 12 reported infected people in the last 5h (noisy)\n"
         eventually(lambda: file.getvalue().endswith(news))
 
 

@@ -18,6 +18,7 @@ from tests.tools.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_t
 
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]
 MARKET = {"market": (3, 9)}
+PEOPLE = "reported infected people"
 OTHER = Registry(("market", "park", "school"), 2)
 
 
@@ -50,7 +51,7 @@ def test_pause_names_end_and_last_answer(news: NewsOf, subscriber_view: Subscrib
     #     tick  7      8 … 13  14        as_of(14) = 15:00
     #           noisy  paused  answers
     news([over_time("market", 8, 0, (7, 12))])
-    alarm, ends = "alarm on Mon 5 Jan 08:00, at most 12 target people", words.grid.as_of(13) + 2 * HOUR
+    alarm, ends = "alarm on Mon 5 Jan 08:00, at most 12 reported infected people", words.grid.as_of(13) + 2 * HOUR
 
     def describe(now: int) -> list[str]:
         return list(describe_view(subscriber_view, words, now))
@@ -66,10 +67,12 @@ def test_pause_names_end_and_last_answer(news: NewsOf, subscriber_view: Subscrib
 
 def test_news_of_a_location(news: NewsOf) -> None:
     """The news of a location is its answer, its pause, and its return."""
-    assert news([over_time("market", 7, 12)]) == ["market: at most 12 target people in the last 5h (noisy)"]
+    assert news([over_time("market", 7, 12)]) == ["market: at most 12 reported infected people in the last 5h (noisy)"]
     assert news([over_time("market", 8, 0, (7, 12))]) == ["market: paused until Mon 5 Jan 15:00, its ε is spent"]
     assert news([over_time("market", 9, 0, (7, 12))]) == []
-    assert news([over_time("market", 14, 0, (7, 12))]) == ["market: answers again; safe: fewer than 10 target people"]
+    assert news([over_time("market", 14, 0, (7, 12))]) == [
+        "market: answers again; safe: fewer than 10 reported infected people"
+    ]
     assert news([over_time("market", 15, None)]) == [
         "market: unknown: not confirmed in time that all visits had been read"
     ]
@@ -79,11 +82,13 @@ def test_news_of_time_needs_all_shards(news: NewsOf) -> None:
     """A designated time is news once all shards are known, with the counts of shards that came in earlier polls."""
     market = {"market": (2, 9)}
     assert news([snapshot(1, 2, market)]) == []
-    assert news([snapshot(0, 2)]) == ["Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"]
+    assert news([snapshot(0, 2)]) == [
+        "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 reported infected people"
+    ]
     assert news([snapshot(0, 3), snapshot(1, 3, market)]) == []
     both = market | {"clinic": (4, 8)}
     assert news([snapshot(0, 4), snapshot(1, 4, both)]) == [
-        "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 target people"
+        "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 reported infected people"
     ]
     assert news([snapshot(0, 5), snapshot(1, 5, market, complete=False)]) == [
         "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, 1 unknown: not all visits were read in time in shard 1 of 2"
@@ -93,10 +98,10 @@ def test_news_of_time_needs_all_shards(news: NewsOf) -> None:
 def test_news_names_five_hot_spots(news: NewsOf) -> None:
     """News names the five highest hot spots."""
     assert news([hot_spots(2, {"park": 17, "market": 12})]) == [
-        "Mon 5 Jan 02:30 busiest: park at most 17, market at most 12 (target people; noisy, drawn once)"
+        "Mon 5 Jan 02:30 busiest: park at most 17, market at most 12 (reported infected people; noisy, drawn once)"
     ]
     (line,) = news([hot_spots(3, {f"place-{n}": 20 - n for n in range(8)})])
-    assert line.endswith("place-4 at most 16 and 3 more (target people; noisy, drawn once)")
+    assert line.endswith("place-4 at most 16 and 3 more (reported infected people; noisy, drawn once)")
     assert news([hot_spots(4, None)]) == [
         "Mon 5 Jan 04:30 busiest: unknown: not confirmed in time that all visits had been read"
     ]
@@ -110,7 +115,7 @@ def test_lines_show_all_hot_spots(news: NewsOf, subscriber_view: SubscriberView,
     assert list(describe_view(subscriber_view, words, words.grid.as_of(90)))[-1] == (
         "busiest Mon 5 Jan 02:30: "
         + ", ".join(f"{place} at most {count}" for place, count in named.items())
-        + " (target people; noisy, drawn once)"
+        + " (reported infected people; noisy, drawn once)"
     )
     console = Console(width=100, height=24, force_terminal=True)
     rendered = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(90), []), pad=False)
@@ -131,12 +136,12 @@ def test_state_has_one_line_per_item(news: NewsOf, subscriber_view: SubscriberVi
     text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
     assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6; places with an alarm: 1"
     assert text[1] == (
-        "places market: at most 12 target people since Mon 5 Jan 02:00 (certain); with fewer than 10, the chance of an "
+        f"places market: at most 12 {PEOPLE} since Mon 5 Jan 02:00 (certain); with fewer than 10, the chance of an "
         "answer this high is 5 %"
     )
     assert text[2].endswith("(as of Mon 5 Jan 06:00)")
     assert text[3] == (
-        "midday Mon 5 Jan 02:30: 3 of 4 locations safe (fewer than 8 target people), market at most 9; final"
+        "midday Mon 5 Jan 02:30: 3 of 4 locations safe (fewer than 8 reported infected people), market at most 9; final"
     )
 
 
@@ -183,12 +188,12 @@ def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, wor
     least = {"park": 2, "elsewhere": 1, "school": 4}
     (line,) = news([snapshot(0, 6, school, bounds=least), snapshot(1, 6, others, bounds={"market": 4})])
     assert line == (
-        "Mon 5 Jan 02:30 midday: 1 of 4 locations safe, clinic at most 8 target people, market at least 4 target "
-        "people (at most 9 before later reports), park 2 to 7 target people, school at least 4 target people"
+        f"Mon 5 Jan 02:30 midday: 1 of 4 locations safe, clinic at most 8 {PEOPLE}, market at least 4 reported "
+        f"infected people (at most 9 before later reports), park 2 to 7 {PEOPLE}, school at least 4 {PEOPLE}"
     )
     assert news([snapshot(0, 7, school), snapshot(1, 7, others)]) == []
     assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1] == (
-        "midday Mon 5 Jan 02:30: 1 of 4 locations safe (fewer than 8 target people), clinic at most 8, "
+        "midday Mon 5 Jan 02:30: 1 of 4 locations safe (fewer than 8 reported infected people), clinic at most 8, "
         "market at least 4 (at most 9 before later reports), park 2 to 7, school at least 4"
     )
 
