@@ -90,7 +90,7 @@ def _read_since(text: str | None, clock: Clock) -> int | None:
 def _send_again(settings: Settings, path: Path, clock: Clock, *, dry_run: bool) -> int:
     """Send the visits of a file to the input topic, or with `dry_run` print what would be sent.
 
-    Return the exit code: 1 if the service would refuse some of the visits again. These are not sent, the others are.
+    Return the exit code: 1 if a visit of the file is not sent, because the service would refuse it or not count it.
     """
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
     plan = plan_resending(parameters, path, clock.now())
@@ -98,7 +98,7 @@ def _send_again(settings: Settings, path: Path, clock: Clock, *, dry_run: bool) 
         click.echo(sentence)
     if plan.has_refused:
         click.echo("Correct the refused lines and send the file again: a visit that was sent twice counts once.")
-    amount = f"{plan.visits} visits of {len(plan.records)} lines"
+    amount = f"{plan.visits} of {plan.visits + plan.count_left_out()} visits"
     if dry_run:
         click.echo(f"{amount} would be sent to {topic}.")
     elif not plan.records:
@@ -107,4 +107,4 @@ def _send_again(settings: Settings, path: Path, clock: Clock, *, dry_run: bool) 
         stamp = send(settings.kafka, topic, plan)
         click.echo(f"{amount} were sent to {topic}.")
         click.echo(explain_counting(stamp, parameters))
-    return EXIT_FAILED if plan.has_refused else EXIT_DONE
+    return EXIT_FAILED if plan.left_out else EXIT_DONE

@@ -80,7 +80,9 @@ def describe(samples: Samples, now: float) -> Iterator[tuple[str, str]]:
         yield "answers", f"output partition {partition}: {text}"
     if not samples["last_tick_timestamp_seconds"]:
         yield "answers", "no output partition: another instance publishes, or none yet"
-    yield "lag", _join(samples["consumer_lag_records"], "records of input partition {}") or "no input partition"
+    lag = samples["consumer_lag_records"]
+    behind = "0 records" if lag else "no input partition"
+    yield "lag", _join(lag, "records of input partition {}") or behind
     yield "missing", _join(samples["tick_missing_records"], "records of input partition {} at the last tick") or "none"
     yield "ticks", _join(samples["ticks_total"], "{}") or "none yet"
     yield "unknown", _join(samples["unknown_shards_total"], "shards because of {}") or "none"

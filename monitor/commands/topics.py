@@ -11,8 +11,9 @@ import click
 from monitor.commands.options import add_config_option, load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.errors import UsageError
-from monitor.kafka.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
+from monitor.kafka.topics import TopicNeeds, check_topics, list_partition_changes, list_risks, list_topic_needs
 from monitor.service.create_topics import Beginning, date_ledger_loss, read_redis_time, set_up
+from monitor.service.preflight import read_ledger_partitions
 from monitor.service.wiring import Settings
 
 
@@ -43,12 +44,21 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
         lost_by, explanation = date_ledger_loss(SystemClock(), settings.parameters.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {explanation}")
     factor = settings.config.kafka.replication_factor
-    click.echo(set_up(settings.kafka, settings.parameters, wanted, beginning, SystemClock().now(), factor, lost_by))
+    done = set_up(settings.kafka, settings.parameters, wanted, beginning, SystemClock().now(), factor, lost_by)
+    click.echo(done)
+    ledger = wanted[1]
+    partitions = read_ledger_partitions(done.ledger_reader.states, ledger.topic) or ledger.partitions
+    _warn(list_partition_changes(ledger, partitions))
 
 
 def _check_topics(settings: Settings, wanted: Sequence[TopicNeeds]) -> None:
     topics = check_topics(settings.kafka, wanted)
     for name, topic in topics.items():
         click.echo(f"{name}: {topic.partitions} partitions, all required settings present")
-    for warning in list_risks(wanted, topics):
+    ledger = wanted[1]
+    _warn([*list_risks(wanted, topics), *list_partition_changes(ledger, topics[ledger.topic].partitions)])
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)

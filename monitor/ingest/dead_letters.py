@@ -146,7 +146,7 @@ class DeadLetterTopic:
             UnreachableError: Kafka does not accept them now; some may have been written.
         """
         try:
-            with self._connections.translate_errors():
+            with self._connections.translate_errors("Write"):
                 self._put(letters)
         except UnreachableError:
             self.close()

@@ -13,14 +13,20 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from kafka.errors import (
+    AuthorizationError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+)
 
 from monitor.config import Config
 from monitor.config.secret_values import read_kafka_password, require_files
 from monitor.errors import UnreachableError
 from monitor.kafka.error_words import name_error, put_into_words
 from monitor.kafka.kafka_python_3_0.coordinator import Member
-from monitor.kafka.kafka_python_3_0.network import NetworkClient, ProducersNetworkClient
+from monitor.kafka.kafka_python_3_0.network import TLS_ALERT, NetworkClient, ProducersNetworkClient
 from monitor.kafka.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
 from monitor.kafka.logins import CHECK_IT, LoginFileError, TokenFile, read_passwords_at_logins
 from monitor.kafka.tls_errors import explain_tls_error
@@ -87,34 +93,47 @@ class KafkaConnections:
         return self._create(Producer, self._make_common_settings() | defaults | settings)
 
     @contextmanager
-    def translate_errors(self) -> Iterator[None]:
-        """Raise errors of kafka-python as an UnreachableError with the server, its address and the reason."""
+    def translate_errors(self, operation: str = "Read") -> Iterator[None]:
+        """Raise errors of kafka-python as an UnreachableError with the server, its address and the reason.
+
+        `operation`: the permission on a topic that the requests need.
+        """
         try:
             yield
         except (KafkaError, OSError) as error:
-            raise self.make_unreachable_error(error) from error
+            raise self.make_unreachable_error(error, operation=operation) from error
 
-    def make_unreachable_error(self, *reasons: BaseException) -> UnreachableError:
+    def make_unreachable_error(self, *reasons: BaseException, operation: str = "Read") -> UnreachableError:
         """Return an error with the first of these reasons that can be explained, and the setting to check."""
-        explanation = next(filter(None, map(self._explain, reasons)), None)
+        explanation = next(filter(None, (self._explain(reason, operation) for reason in reasons)), None)
         if explanation is None and any(_DISCONNECTED in str(reason) for reason in reasons):
             explanation = self._explain_disconnect()
         explanation = explanation or next(filter(None, map(put_into_words, reasons)), None) or name_error(reasons[0])
         return UnreachableError(f"Kafka at {', '.join(self.bootstrap_servers)} cannot be used: {explanation}")
 
-    def _explain(self, error: BaseException) -> str | None:
+    def _explain(self, error: BaseException, operation: str) -> str | None:
         """Return an explanation of an error of the login, of permissions or of TLS; None for any other error."""
         if isinstance(error, LoginFileError):
             secret = "token" if "sasl_oauth_token_provider" in self.security else "password"
             return f"the login lacks a {secret}: {error.args[0]}"
         if isinstance(error, SaslAuthenticationFailedError):
             return f"it refused the login: {self._login}"
-        return _explain_refusal(error)
+        if TLS_ALERT in str(error):
+            return (
+                f"the port uses TLS: set kafka.security_protocol, which is {self._protocol}, to SSL or SASL_SSL, or "
+                "correct the port in kafka.bootstrap_servers"
+            )
+        return _explain_refusal(error, operation)
+
+    @property
+    def _protocol(self) -> str:
+        return str(self.security.get("security_protocol", "PLAINTEXT"))
 
     def _explain_disconnect(self) -> str:
         """Return the likely reason for a disconnect. kafka-python often reports a refused login only as such."""
-        protocol = self.security.get("security_protocol", "PLAINTEXT")
-        check_protocol = f"check that the port uses kafka.security_protocol ({protocol})"
+        check_protocol = f"check that the port uses kafka.security_protocol ({self._protocol})"
+        if not self._protocol.endswith("SSL"):
+            check_protocol += " and not TLS"
         check_address = "and that the address in kafka.bootstrap_servers can be reached"
         if "sasl_mechanism" not in self.security:
             return f"it closed the connection: {check_protocol}, {check_address}"
@@ -172,12 +191,32 @@ class KafkaConnections:
         }
 
 
-def _explain_refusal(error: BaseException) -> str | None:
+def make_topic_refusal(topic: str, operation: str) -> KafkaError:
+    """Return the error of kafka-python about a missing permission on a topic, with the name of the operation."""
+    error = TopicAuthorizationFailedError(topic)
+    error.operation = operation
+    return error
+
+
+def _name_permission(error: BaseException, operation: str) -> str:
+    """Return the permission that an error is about. `operation`: the one on a topic, if the error has none."""
+    text = f"{type(error).__name__} {error}"
+    if "GroupAuthorizationFailed" in text:
+        return "Read on a group"
+    if "TransactionalIdAuthorizationFailed" in text:
+        return "Write on a transactional id"
+    if "ClusterAuthorizationFailed" in text:
+        return f"{'IdempotentWrite' if operation == 'Write' else operation} on the cluster"
+    return f"{getattr(error, 'operation', operation)} on a topic"
+
+
+def _explain_refusal(error: BaseException, operation: str) -> str | None:
     if isinstance(error, UnsupportedSaslMechanismError):
         return "it does not support this kafka.sasl_mechanism: set one that the brokers enable"
     # A missing permission may be the cause of another error, whose text names it.
     if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(error):
-        return f"its user lacks a permission ({error}): grant the permissions that docs/operations.md lists"
+        lacking = _name_permission(error, operation)
+        return f"its user lacks the permission {lacking} ({error}): grant the permissions that docs/operations.md lists"
     return explain_tls_error(str(error), "kafka")
 
 

@@ -15,7 +15,7 @@ from monitor.contracts.instants import DAY, MILLISECOND, format_duration
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.record_sizes import estimate_shards, measure_largest_record
 from monitor.errors import TopicError, UnreachableError
-from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.connections import KafkaConnections, make_topic_refusal
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +165,8 @@ def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescript
     existing = [name for name, code in codes.items() if not code]
     for name, code in codes.items():
         if code not in (0, _NO_TOPIC):
+            if code == TopicAuthorizationFailedError.errno:
+                raise make_topic_refusal(name, "Describe (granted with Read and with Write)")
             raise for_code(code)(f"topic {name}")
     if not existing:
         return {}
@@ -172,7 +174,7 @@ def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescript
     settings = admin.describe_configs(resources, config_filter="all")["topic"]
     for name in existing:
         if not settings.get(name):  # every topic has settings; kafka-python hides the error
-            raise TopicAuthorizationFailedError(f"topic {name}: DescribeConfigs")
+            raise make_topic_refusal(name, "DescribeConfigs")
         if str(described[name]["topic_id"]) in _NO_ID:
             raise TopicError(
                 f"topic {name}: Kafka returned no topic ID, so a recreated topic could not be detected: expected Kafka "
@@ -212,6 +214,17 @@ def list_risks(wanted: Sequence[TopicNeeds], found: Mapping[str, TopicDescriptio
         if need.durable
         for reason, remedy in _list_risks_of(need, found[need.topic])
     ]
+
+
+def list_partition_changes(need: TopicNeeds, partitions: int) -> list[str]:
+    """Return a warning if the configured number of output partitions is not the present one, which stays.
+
+    `need`: the needs of the topic of alerts. `partitions`: those of its ledger.
+    """
+    if need.partitions == partitions:
+        return []
+    configured = f"kafka.partitions.alerts is {need.partitions}, and the ledger in {need.topic} has {partitions}"
+    return [f"{configured}: expected {partitions}, which the first record of the ledger fixes; set the key to it"]
 
 
 def _list_risks_of(need: TopicNeeds, found: TopicDescription) -> list[tuple[str, str]]:
@@ -277,7 +290,8 @@ def create_topics(
             if need.topic not in existing
         }
         if missing:
-            admin.create_topics(missing, wait_for_metadata=True)
+            with connections.translate_errors("Create"):
+                admin.create_topics(missing, wait_for_metadata=True)
     return list(missing)
 
 

@@ -216,6 +216,7 @@ def _find_loss_time(
         raise LedgerError(
             f"the ledger {ledger} has empty partitions, and {reason}: expected --first-start if no answer was ever "
             "published, or --ledger-lost if answers were published. --ledger-lost pauses the places of over_time "
-            "monitors for the window plus visits.accept_ahead, and leaves designated times before now unknown"
+            "monitors for the window plus visits.accept_ahead plus visits.default_stay, each in whole slots, and "
+            "leaves designated times before now unknown"
         )
     return None

@@ -13,7 +13,14 @@ from monitor.contracts.parameters import Parameters
 from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topics import TopicDescription, TopicNeeds, check_topics, format_alter_command, list_risks
+from monitor.kafka.topics import (
+    TopicDescription,
+    TopicNeeds,
+    check_topics,
+    format_alter_command,
+    list_partition_changes,
+    list_risks,
+)
 from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
 from monitor.ticks.ledger import LedgerReader, read_first_offset
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
@@ -76,7 +83,8 @@ def run_preflight(
         reader = ledger_reader
         reader.refresh()
     states = reader.states
-    options = next((need.tool_options for need in wanted if need.topic == ledger_topic), "")
+    ledger = next(need for need in wanted if need.topic == ledger_topic)
+    options = ledger.tool_options
     ledger_partitions = read_ledger_partitions(states, ledger_topic, options) or 1
     terms = [
         require_initialised(state, connections, ledger_topic, partition, parameters)
@@ -84,6 +92,8 @@ def run_preflight(
     ]
     require_shards(parameters, ledger_partitions)
     require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings, options)
+    for warning in list_partition_changes(ledger, ledger_partitions):
+        log.warning("%s", warning)
     return Preflight(topics, terms[0], states[:ledger_partitions], reader)
 
 

@@ -92,8 +92,14 @@ _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
 _IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name the command
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CONNECTING: Final = "Timeout connecting"  # a server without TLS waits for the rest of what it takes for a command
+_NO_CONNECTION: Final = {
+    ("Connection refused", "ECONNREFUSED"): "nothing listens at its address: check redis.url, and start the server",
+    ("Name or service not known", "Temporary failure in name resolution", "No address associated"): "no address was "
+    "found for its host name: check redis.url, and the DNS of this machine",
+    ("No such file or directory",): "there is no such socket: check redis.url, and start the server",
+}
 _CHECK_PORT: Final = (
-    " while connecting: check its address and port, and whether the port uses TLS (rediss://) or not (redis://)"
+    ": if this lasts, check its address and port, and whether the port uses TLS (rediss://) or not (redis://)"
 )
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
@@ -162,6 +168,8 @@ def create_client(address: RedisAddress) -> Client:
     }
     if address.sentinels:
         return _create_sentinel_client(address, options)
+    if address.url.startswith("unix://"):  # redis-py refuses this option for a socket of the file system
+        del options["socket_keepalive"]
     if not address.cluster:
         return Redis.from_url(address.url, **options)
     try:
@@ -255,17 +263,25 @@ def translate_error(error: Exception, server: str) -> FailedError:
     if code in _TRANSIENT:
         return UnreachableError(f"{server}: {_TRANSIENT[code]}")
     if isinstance(error, SlowError):
-        hint = _CHECK_PORT if _CONNECTING in str(error) else ""
+        hint = f" while connecting{_CHECK_PORT}" if _CONNECTING in str(error) else ""
         return UnreachableError(f"{server} did not answer within {_RESPONSE_SECONDS:g} s{hint}")
     if isinstance(error, LostError | OSError):
         own = f"the login lacks a password: {error}" if isinstance(error, PasswordFileError) else None
-        reason = own or explain_tls_error(str(error), "redis") or "the connection was refused or lost"
+        reason = own or explain_tls_error(str(error), "redis") or _explain_loss(str(error))
         return UnreachableError(f"{server} cannot be reached: {reason}")
     if isinstance(error, ResponseError):
         return WindowsError(
             f"{server} refused a command ({code or type(error).__name__}): check the permissions of its user"
         )
     return UnreachableError(f"{server} failed ({type(error).__name__})")
+
+
+def _explain_loss(text: str) -> str:
+    """Return why there is no connection, and what to check. A port that uses TLS resets connections without it."""
+    for marks, sentence in _NO_CONNECTION.items():
+        if any(mark in text for mark in marks):
+            return sentence
+    return f"it closed the connection{_CHECK_PORT}"
 
 
 def _find_refused_permission(error: Exception) -> str | None:

@@ -320,7 +320,7 @@ class Writer:
             self._failed = True
             if _is_fence(error):
                 raise FencedError(f"another owner has taken over {self._topic}-{self._partition}") from error
-            why = self._connections.make_unreachable_error(error)
+            why = self._connections.make_unreachable_error(error, operation="Write")
             raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error
 
     def close(self) -> None:

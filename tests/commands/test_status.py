@@ -51,6 +51,13 @@ def test_status_of_a_ready_instance(instance: Instance) -> None:
     assert all(len(line) <= 80 for line in result.output.splitlines())
 
 
+@pytest.mark.parametrize(("lag", "text"), [({0: 0, 3: 0}, "0 records"), ({}, "no input partition")])
+def test_status_without_lag(instance: Instance, lag: dict[int, int], text: str) -> None:
+    """A lag of 0 is shown as such, and not as an instance without partitions."""
+    instance.metrics.set_lag(lag)
+    assert dict(line.split(maxsplit=1) for line in instance.ask().output.splitlines())["lag"] == text
+
+
 def test_status_of_the_last_tick(instance: Instance) -> None:
     """An instance that publishes shows its last tick by output partition, and how many in a row were unknown."""
     instance.metrics.count_tick(2, 1_767_571_200, {"places": "decided"}, {})

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.connections import KafkaConnections, make_topic_refusal
 from monitor.kafka.error_words import put_into_words
+from monitor.kafka.kafka_python_3_0.network import TLS_ALERT
 
 CONNECTIONS = KafkaConnections(("kafka-1:9092", "kafka-2:9092"))
 ALL: list[Any] = [
@@ -36,6 +37,36 @@ def test_no_error_is_shown_raw() -> None:
         assert not words.startswith("[Error"), kind
         assert words != kind.__name__, kind
         assert len(words.split()) > 5, message
+
+
+def test_port_with_tls_is_not_a_wrong_password() -> None:
+    """An alert of TLS is a reason of its own, and a connection that was only closed may have the same reason."""
+    security = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    connections = KafkaConnections(("kafka-1:9093",), security)
+    closed = errors.KafkaConnectionError("socket disconnected")
+    alert = errors.KafkaConnectionError(TLS_ALERT)
+    assert "the port uses TLS: set kafka.security_protocol, which is SASL_PLAINTEXT, to" in str(
+        connections.make_unreachable_error(closed, alert)
+    )
+    assert "(SASL_PLAINTEXT) and not TLS" in str(connections.make_unreachable_error(closed))
+
+
+@pytest.mark.parametrize(
+    ("error", "operation", "permission"),
+    [
+        (errors.TopicAuthorizationFailedError({"visits"}), "Read", "Read on a topic"),
+        (errors.TopicAuthorizationFailedError({"alerts"}), "Write", "Write on a topic"),
+        (make_topic_refusal("visits", "DescribeConfigs"), "Read", "DescribeConfigs on a topic"),
+        (errors.GroupAuthorizationFailedError("town.ab"), "Write", "Read on a group"),
+        (errors.TransactionalIdAuthorizationFailedError(), "Write", "Write on a transactional id"),
+        (errors.KafkaError("GroupAuthorizationFailedError: town.ab"), "Read", "Read on a group"),
+        (errors.ClusterAuthorizationFailedError(), "Write", "IdempotentWrite on the cluster"),
+    ],
+)
+def test_missing_permission_is_named(error: Exception, operation: str, permission: str) -> None:
+    """A missing permission is named by its operation and resource."""
+    message = str(CONNECTIONS.make_unreachable_error(error, operation=operation))
+    assert f"its user lacks the permission {permission} (" in message
 
 
 @pytest.mark.parametrize(

@@ -96,14 +96,21 @@ def test_client_certificate_is_accepted(
 
 def _match_missing(right: Right) -> str:
     """Return the pattern of a missing right. Kafka names no transactional id, so the line names the partition."""
+    lacking = _KAFKA + _NO_RIGHT.format(right.operation, right.kind)
     if right.kind == "transactional id":
-        return rf"safety-alerts-\d cannot be appended to: {_KAFKA}{_NO_RIGHT}.*TransactionalIdAuthorizationFailedError"
-    return rf"{_KAFKA}{_NO_RIGHT}.*{right.kind.title()}AuthorizationFailedError.*\b{right.resource('city')}\b"
+        return rf"safety-alerts-\d cannot be appended to: {lacking}.*TransactionalIdAuthorizationFailedError"
+    if right in _DESCRIBING:
+        lacking = _KAFKA + _NO_RIGHT.format(_DESCRIBE, right.kind)
+    return rf"{lacking}.*{right.kind.title()}AuthorizationFailedError.*\b{right.resource('city')}\b"
 
 
 _UNTRUSTED = r"its certificate is not trusted \(.*{}"
 _KAFKA = r"Kafka at 127\.0\.0\.1:\d+ cannot be used: "
-_NO_RIGHT = r"its user lacks a permission \("
+_NO_RIGHT = r"its user lacks the permission {} on a {} \("
+_DESCRIBE = r"Describe \(granted with Read and with Write\)"
+_DESCRIBING = [  # without these, the user has neither Read nor Write on the topic
+    right for right in KAFKA_RIGHTS if (right.name, right.operation) in {("input", "Read"), ("dead letters", "Write")}
+]
 _REDIS = r"Redis at 127\.0\.0\.1:\d+"
 _MESSAGES = {
     "kafka: authority of others": _KAFKA + _UNTRUSTED.format("unable to get local issuer certificate"),
@@ -112,7 +119,8 @@ _MESSAGES = {
     + r"it (refused the login|closed the connection during the login): check kafka\.username",
     "kafka: wrong mechanism": _KAFKA + r".*sasl_mechanism",
     "kafka: no TLS": _KAFKA
-    + r"it closed the connection: check that the port uses kafka\.security_protocol \(PLAINTEXT\)",
+    + r"the port uses TLS: set kafka\.security_protocol, which is PLAINTEXT, to SSL or SASL_SSL",
+    "kafka: login without TLS": _KAFKA + r"the port uses TLS: set kafka\.security_protocol, which is SASL_PLAINTEXT",
     "kafka: TLS where there is none": _KAFKA + "it does not use TLS on this port",
     "kafka: no certificate": _KAFKA + r"it ended the TLS handshake \(certificate required\)",
     "kafka: certificate of others": _KAFKA + r"it ended the TLS handshake \(.*(certificate|ca)",
@@ -131,7 +139,8 @@ _MESSAGES = {
     "redis: TLS where there is none": _REDIS
     + " did not answer within 5 s while connecting: .*whether the port uses TLS",  # it waits for the rest of a command
     "redis: no password": _REDIS + ": it requires a user and a password, or refused them",
-    "redis: nobody there": _REDIS + " cannot be reached: the connection was refused or lost",
+    "redis: no TLS": _REDIS + r" cannot be reached: it closed the connection: .*uses TLS \(rediss://\) or not",
+    "redis: nobody there": _REDIS + " cannot be reached: nothing listens at its address: check redis.url",
     "redis: command not granted": _REDIS + r" refused the command zadd \(NOPERM\)",
     # Scripts do the writing, and Redis does not say which of their commands it refused.
     "redis: command taken away": r"reading pauses for [0-9.]+ s: "
@@ -189,6 +198,7 @@ def _make_settings_by_fault(
         "kafka: wrong password": (kafka(password_file=str(folder / "wrong")), stored()),
         "kafka: wrong mechanism": (kafka(sasl_mechanism="SCRAM-SHA-256"), stored()),
         "kafka: no TLS": (plain, stored()),
+        "kafka: login without TLS": (kafka(security_protocol="SASL_PLAINTEXT", ca_file=None), stored()),
         "kafka: TLS where there is none": (kafka(bootstrap_servers=[server.bootstrap_servers]), stored()),
         "kafka: no certificate": (by_certificate(certificates, mutual_kafka, None), stored()),
         "kafka: certificate of others": (by_certificate(certificates, mutual_kafka, "impostor"), stored()),
@@ -206,6 +216,10 @@ def _make_settings_by_fault(
         "redis: wrong password": (kafka(), stored(password_file=str(folder / "wrong"))),
         "redis: TLS where there is none": (kafka(), stored(url=f"rediss://127.0.0.1:{guarded_redis.plain_port}/0")),
         "redis: no password": (kafka(), stored(username=None, password_file=None)),
+        "redis: no TLS": (
+            kafka(),
+            stored(url=f"redis://127.0.0.1:{guarded_redis.port}/0", ca_file=None, certificate_file=None, key_file=None),
+        ),
         "redis: nobody there": (kafka(), stored(url="rediss://127.0.0.1:9/0")),
         "redis: command not granted": (kafka(), stored(username="without-zadd")),
         **{
@@ -336,6 +350,5 @@ def test_topics_create_needs_each_documented_right(
     assert created.wait(60) == 0, created.text
     for right, run in refused.items():
         assert run.wait(60) == 1, run.text
-        kind = "TransactionalId" if right.kind == "transactional id" else "Topic"
-        assert re.search(rf"its user lacks a permission \(.*{kind}AuthorizationFailedError", run.text), run.text
+        assert re.search(_NO_RIGHT.format(right.operation, right.kind), run.text), run.text
         assert len(run.text.splitlines()) == 1

@@ -16,7 +16,9 @@ from tests.security.connecting import by_password, redis_by_password, shows_no_s
 from tests.security.rights import AUDITOR, AUDITOR_RIGHTS, Right, list_topics
 
 READY = "everything that was published has been judged"
-LACKS = r"the topic {0} cannot be read: Kafka at \S+ cannot be used: its user lacks a permission \(.*Topic.*{0}"
+LACKS = (
+    r"the topic {0} cannot be read: Kafka at \S+ cannot be used: its user lacks the permission Read on a topic \(.*{0}"
+)
 
 
 @pytest.fixture

@@ -279,7 +279,11 @@ def test_text_has_every_part(answered: Any, change: Make) -> None:
 
 
 def test_command_exits_as_run(make_town: Make, tmp_path: Path) -> None:
-    """The command exits with 3 and the words of `run` before the topics exist, and with 0 after; JSON has all parts."""
+    """
+    The command exits with 3 and the words of `run` before the topics exist, and with 0 after; JSON has all parts.
+
+    It warns, as `topics` does, of a number of output partitions that is not that of the ledger.
+    """
     town = make_town(**make_real_time(60, 5))
     words = ["check", "--live", "--config", str(tmp_path / "town.yaml")]
     refused = CliRunner().invoke(main, words)
@@ -288,6 +292,11 @@ def test_command_exits_as_run(make_town: Make, tmp_path: Path) -> None:
     create_topics(town)
     accepted = CliRunner().invoke(main, words)
     assert accepted.exit_code == 0, accepted.output
+    assert "kafka.partitions.alerts is" not in accepted.output
+    environ = {"LOCATION_MONITOR__KAFKA__PARTITIONS__ALERTS": "4", "COLUMNS": "1000"}
+    for changed in (words, ["topics", *words[2:]], ["topics", "--create", *words[2:]]):
+        result = CliRunner().invoke(main, changed, env=environ)
+        assert (result.exit_code, "kafka.partitions.alerts is 4" in result.output) == (0, True), result.output
     assert "`run` would start" in accepted.output
     assert "the person key could not be read" in accepted.output
     live = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)["live"]

@@ -20,7 +20,7 @@ from monitor.store.redis_client import (
     read_server_time,
     translate_error,
 )
-from monitor.tools.servers import EmbeddedValkey
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
 ERRORS: list[tuple[Exception, type[FailedError], str]] = [
@@ -44,7 +44,13 @@ ERRORS: list[tuple[Exception, type[FailedError], str]] = [
         UnreachableError,
         "whether the port uses TLS (rediss://)",
     ),
-    (exceptions.ConnectionError("redis://:secret@host"), UnreachableError, "cannot be reached"),
+    (exceptions.ConnectionError("redis://:secret@host"), UnreachableError, "it closed the connection: if this lasts"),
+    (exceptions.ConnectionError("Error 111 connecting. Connection refused."), UnreachableError, "nothing listens"),
+    (
+        exceptions.ConnectionError("Error -2. Name or service not known."),
+        UnreachableError,
+        "host name: check redis.url",
+    ),
     (ConnectionResetError("secret"), UnreachableError, "cannot be reached"),
     (exceptions.RedisClusterException("secret"), UnreachableError, "RedisClusterException"),
     (exceptions.NoPermissionError(f"{COMMAND}no"), WindowsError, "NOPERM"),
@@ -110,6 +116,17 @@ def test_time_limits() -> None:
         with pytest.raises(error):
             options["retry"].call_with_retry(command, Mock())
         assert command.call_count == calls, error
+
+
+def test_socket_of_the_file_system(valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A server is reached by `unix://`, and a socket that does not exist is named as the reason."""
+    del valkey  # it skips the test where no server is available
+    path = tmp_path_factory.mktemp("s") / "socket"
+    with closing(create_client(RedisAddress(f"unix://{path}"))) as client:
+        with EmbeddedValkey(ValkeySettings(arguments=("--unixsocket", str(path)))):
+            assert client.ping()
+        with pytest.raises(UnreachableError, match=r"there is no such socket: check redis\.url"):
+            read_server_time(client)
 
 
 @pytest.mark.parametrize("kind", ["valkey", "valkey_cluster"])

@@ -14,6 +14,8 @@ from kafka.cluster import ClusterMetadata
 from kafka.errors import KafkaConnectionError
 from kafka.net.compat import KafkaNetClient
 
+TLS_ALERT: Final = "the server answered with an alert of TLS"
+_ALERT: Final = b"\x15\x03"  # the type of the record and the major version (RFC 8446, section 5.1)
 _CONNECTING_MS: Final = 100.0
 
 
@@ -34,9 +36,11 @@ class NetworkClient(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships
 
     async def _open_or_fail(self, *arguments: Any, **named: Any) -> Any:
         try:
-            return await self._open_transport(*arguments, **named)
+            transport = await self._open_transport(*arguments, **named)
         except OSError as error:
             raise KafkaConnectionError(str(error)) from error
+        _notice_tls(transport)
+        return transport
 
     def _connect_and_record(self, *arguments: Any, **named: Any) -> Any:
         connection = self._connect(*arguments, **named)
@@ -46,6 +50,25 @@ class NetworkClient(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships
     def stop_recording(self) -> None:
         """Stop recording. After its creation, the client raises its own errors."""
         self._manager.get_connection = self._connect
+
+
+def _notice_tls(transport: Any) -> None:
+    """Let a connection without TLS fail with its own error if the port uses TLS.
+
+    Such a server answers with an alert and closes. kafka-python takes the alert for the length of an answer, or drops
+    it if it arrives together with the end, and then reports only that the connection was closed.
+    """
+    receive, is_first = transport._sock_recv, True
+
+    def receive_and_look() -> tuple[bytes, BaseException | None]:
+        nonlocal is_first
+        content, error = receive()
+        if is_first and content.startswith(_ALERT):
+            error = KafkaConnectionError(TLS_ALERT)
+        is_first = False
+        return content, error
+
+    transport._sock_recv = receive_and_look
 
 
 class ProducersNetworkClient(NetworkClient):

@@ -14,7 +14,7 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.errors import FailedError, MonitorError, RefusedError
 from monitor.kafka.groups import list_member_ids, name_release_group
-from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
+from monitor.kafka.topics import TopicDescription, TopicNeeds, list_partition_changes, list_risks
 from monitor.service.keep_running import check_clock
 from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
 from monitor.service.wiring import Settings, create_windows, make_ledger_topic
@@ -73,7 +73,7 @@ def _describe_servers(report: LiveReport, settings: Settings, found: Preflight) 
     ticks = [state.last_tick for state in found.states if state.last_tick is not None]
     return replace(
         report,
-        warnings=tuple(list_risks(needs, found.topics)),
+        warnings=(*list_risks(needs, found.topics), *list_partition_changes(needs[1], found.terms.partitions)),
         topics=tuple(_describe_topic(need, found.topics[need.topic]) for need in needs),
         ledger_partitions=found.terms.partitions,
         last_answers=grid.as_of(max(ticks)) if ticks else None,

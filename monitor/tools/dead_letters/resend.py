@@ -100,6 +100,10 @@ class ResendPlan:
         self.has_refused = True
         self.leave_out(line, fault.reason.value, fault.error)
 
+    def count_left_out(self) -> int:
+        """Return the number of visits that are not sent. A line that cannot be read counts as one."""
+        return sum(map(len, self.left_out.values()))
+
     def explain_left_out(self) -> Iterator[str]:
         """Yield a sentence for each cause of visits that are not sent, with their lines."""
         for (name, why), numbers in self.left_out.items():
@@ -165,7 +169,7 @@ def send(connections: KafkaConnections, topic: str, plan: ResendPlan) -> int:
                 f"kafka.topics.visits is {topic!r}: there is no such topic, so nothing was sent; correct "
                 "kafka.topics.visits or kafka.bootstrap_servers"
             )
-    with connections.translate_errors():
+    with connections.translate_errors("Write"):
         producer = connections.create_producer(linger_ms=5)
         try:
             sent = [producer.send(topic, value=record) for record in plan.records]

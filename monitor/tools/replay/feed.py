@@ -41,7 +41,7 @@ class Feed:
             UnreachableError: Kafka cannot be used.
         """
         count = 0
-        with self._connections.translate_errors():
+        with self._connections.translate_errors("Write"):
             for records in self._make_records_before(instant):
                 count += self._produce(records)
         return count

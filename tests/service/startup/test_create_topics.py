@@ -76,7 +76,10 @@ def test_empty_ledger_needs_an_explanation(parameters: Parameters, ran_before: s
     """If the service ran before, the operator must say what an empty ledger means. The message has the consequences."""
     with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost") as refused:
         topic_set.create()
-    assert "places of over_time monitors for the window plus visits.accept_ahead" in str(refused.value)
+    pause = (
+        "places of over_time monitors for the window plus visits.accept_ahead plus visits.default_stay, each in whole"
+    )
+    assert pause in str(refused.value)
     assert read_terms(topic_set) is None
     with pytest.raises(LedgerError):
         topic_set.create()

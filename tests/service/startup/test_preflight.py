@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 
+from monitor.config.kafka_and_redis import PartitionCounts
 from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import OverTime, Parameters, Registry
 from monitor.contracts.record_sizes import measure_place
@@ -34,6 +35,23 @@ class TestRunPreflight:
         assert [state.terms for state in checked.states] == [terms] * 2
         assert set(checked.topics) == {name for _, name in topic_set.names}
         assert len({topic.topic_id for topic in checked.topics.values()}) == 3
+
+    def test_other_number_of_output_partitions_is_named(
+        self, topic_set: TopicSet, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A `kafka.partitions.alerts` that is not that of the ledger is named, also if the topic has got partitions."""
+        topic_set.create()
+        partitions = PartitionCounts(visits=3, alerts=4)
+        changed = replace(topic_set, settings=topic_set.settings.model_copy(update={"partitions": partitions}))
+        message = f"kafka.partitions.alerts is 4, and the ledger in {topic_set.names.alerts} has 2: expected 2"
+        changed.preflight()
+        topic_set.admin.create_partitions({topic_set.names.alerts: 4})
+        topic_set.eventually(lambda: topic_set.describe(topic_set.names.alerts)[topic_set.names.alerts].partitions == 4)
+        changed.preflight()
+        assert caplog.text.count(message) == 2
+        caplog.clear()
+        topic_set.preflight()
+        assert "kafka.partitions.alerts" not in caplog.text
 
     def test_missing_first_record_is_refused(self, topic_set: TopicSet) -> None:
         """Topics created by hand are not an initialised ledger."""

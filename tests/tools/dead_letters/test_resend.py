@@ -35,7 +35,7 @@ def test_corrected_visits_are_sent(refused: Refused, tmp_path: Path) -> None:
     line["visits"][0]["location_id"] = "inn"
     output = run(refused, "--resend", write_lines(file, line))
     assert refused.sent() == [{"visits": [refused.visit("inn")]}]
-    assert "1 visits of 1 lines were sent" in output
+    assert "1 of 1 visits were sent" in output
     assert "so they count from the tick at" in output
     assert "Earlier answers are not revised." in output
 
@@ -63,7 +63,7 @@ def test_uncorrected_visits_are_not_sent(refused: Refused, tmp_path: Path) -> No
         "1 not sent (not_a_visit), lines 4: visits: expected at least one visit",
         "1 not sent (not_a_visit), lines 5: value",
         "Correct the refused lines",
-        "1 visits of 1 lines would be sent",
+        "1 of 39 visits would be sent",
     ):
         assert problem in output
     assert len(output.splitlines()) == 7  # five causes, what to do, and the amount
@@ -71,11 +71,12 @@ def test_uncorrected_visits_are_not_sent(refused: Refused, tmp_path: Path) -> No
 
 @pytest.mark.promise(24)
 def test_late_visits_stay_too_late(refused: Refused, tmp_path: Path) -> None:
-    """A visit that no window contains any more, or that no monitor watches, is not sent, and its line is named."""
+    """A visit that no window contains any more, or that nobody watches, is not sent but named; the exit code is 1."""
     file = write_lines(
         tmp_path / "letters.jsonl", refused.visit("inn", hours_ago=9), refused.visit("bath"), refused.visit("inn")
     )
-    output = run(refused, "--resend", file)
+    output = run(refused, "--resend", file, code=1)
+    assert "1 of 3 visits were sent" in output
     assert "1 not sent (expired), lines 1: too late: no window or horizon" in output
     assert "1 not sent (not_watched), lines 2: no monitor of this configuration watches its place and time" in output
     assert refused.sent() == [{"visits": [refused.visit("inn")]}]
