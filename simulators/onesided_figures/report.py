@@ -76,7 +76,7 @@ def render_summary(content: Content) -> str:
     """Return what docs/experiments.md shows of a run: the statements of the OSDP paper, and when sampling is better."""
     lines = [*_render_run(content)]
     if content.outcomes:
-        lines += [*_render_statements(compare_statements(content.outcomes), values=False)]
+        lines += [*_render_statements(compare_statements(content.outcomes))]
     if "subsampling-regime" in content.points:
         found = ", ".join(f"n = {n} from ε = {least_epsilon(n):.3g}" for n in (0, 1, 2, 10, 100))
         lines += textwrap.wrap(f"With real-valued noise, the subsampled count is better for {found}.", 120)
@@ -88,7 +88,7 @@ def render_tables(content: Content) -> str:
     lines = ["# The values of a run", "", *_render_run(content)]
     if content.outcomes:
         lines += [*_render_shapes(content.histograms), "## The paper's statements", ""]
-        lines += [*_render_statements(compare_statements(content.outcomes), values=True)]
+        lines += [*_render_statements(compare_statements(content.outcomes))]
         lines += [*_render_baselines(content.outcomes)]
     for figure, points in content.points.items():
         if figure in TITLES:
@@ -115,14 +115,14 @@ def _render_shapes(histograms: Mapping[str, NDArray[np.int64]]) -> Iterator[str]
     yield ""
 
 
-def _render_statements(statements: Sequence[Statement], *, values: bool) -> Iterator[str]:
-    """Yield the statements of the OSDP paper, and for each variant our values, if wanted, and whether it agrees."""
-    heads = [head for variant in SHOWN_VARIANTS for head in ((variant, "agrees") if values else (variant,))]
+def _render_statements(statements: Sequence[Statement]) -> Iterator[str]:
+    """Yield the statements of the OSDP paper, and for each variant our values, and whether they agree."""
+    heads = [head for variant in SHOWN_VARIANTS for head in (variant, "agrees")]
     yield f"| place | the paper states | {' | '.join(heads)} |"
     yield "|---|---|" + "---|" * len(heads)
     for each in statements:
         findings = [_render_finding(each.findings.get(variant)) for variant in SHOWN_VARIANTS]
-        cells = [cell for finding in findings for cell in (finding if values else finding[1:])]
+        cells = [cell for finding in findings for cell in finding]
         yield f"| {each.place} | {each.text} | {' | '.join(cells)} |"
     yield ""
 

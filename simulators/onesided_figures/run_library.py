@@ -40,7 +40,7 @@ _LEAST_DRAWS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LibraryOptions:
-    """The options of the command. `runs` is the number of sampled values per point; OSDP always has the paper's 10."""
+    """The options of the command. `runs` is the number of sampled values per point; OSDP has its own number."""
 
     subjects: tuple[str, ...]
     out: Path

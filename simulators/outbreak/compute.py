@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,12 +32,19 @@ from simulators.outbreak.ways import (
     answer_one_sided,
     answer_sparse_vector,
     draw_each_tick,
+    draw_slot_sums,
     draw_tree,
     find_level,
     warn_from,
 )
 
 Tree = dict[str, Any]
+
+SUMS: Final = {"slot sums": draw_slot_sums, "tree": draw_tree}
+"""The ways whose number is a sum of numbers, in each of which a visit pays once."""
+
+NO_NOISE: Final = Fraction(1000)
+"""An ε at which all draws are 0."""
 
 
 @dataclass(frozen=True)
@@ -151,15 +158,30 @@ def compute_ways(bench: Bench) -> Iterator[Tree]:
 
 
 def _list_two_sided(bench: Bench, epsilon: Fraction) -> dict[str, Callable[[int], Answers]]:
-    """Return the answers of each two-sided way by level. The numbers of the first two are drawn once."""
+    """Return the answers of each two-sided way by level. The numbers of the first three are drawn once."""
     line, noise = bench.line, bench.noise
-    numbers, sums = draw_each_tick(line, epsilon, noise), draw_tree(line, epsilon, noise)
+    sums = {way: draw(line, epsilon, noise) for way, draw in SUMS.items()}
+    numbers = draw_each_tick(line, epsilon, noise)
     share = float(epsilon / (line.window + MAX_LEAD))
     return {
+        **{way: partial(_warn_once, drawn, epsilon) for way, drawn in sums.items()},
         "each tick": lambda level: warn_from(numbers, level, share, "tick"),
-        "tree": lambda level: warn_from(sums, level, float(epsilon), "once"),
         "sparse vector": lambda level: answer_sparse_vector(line, epsilon, level, noise),
     }
+
+
+def _warn_once(numbers: Counts, epsilon: Fraction, level: int) -> Answers:
+    return warn_from(numbers, level, float(epsilon), "once")
+
+
+def measure_noise(bench: Bench) -> Iterator[Tree]:
+    """Yield the standard deviation of the error of the numbers of each way, for each ε, at all ticks and places."""
+    for epsilon in grids.EPSILONS:
+        for way, draw in {**SUMS, "each tick": draw_each_tick}.items():
+            exact = draw(bench.line, NO_NOISE, bench.noise)
+            error = float((draw(bench.line, epsilon, bench.noise) - exact).std())
+            yield {"way": way, "epsilon": format_epsilon(epsilon), "error": error}
+            bench.on_step()
 
 
 def _show_way(way: str, epsilon: Fraction, threshold: int, level: int, outcome: Outcome) -> Tree:

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 SHOWN_PLACES: Final = 45
-_COLOURS: Final = {"one-sided": "#0060a0", "each tick": "#c04000", "tree": "#208040", "sparse vector": "#8040a0"}
+_COLOURS: Final = {
+    "one-sided": "#0060a0",
+    "slot sums": "#c09000",
+    "each tick": "#c04000",
+    "tree": "#208040",
+    "sparse vector": "#8040a0",
+}
 _SAFE, _OVERTAKEN, _PAUSED, _ALARM = (0.87, 0.93, 0.98), (0.98, 0.75, 0.45), (0.82, 0.82, 0.82), (0.75, 0.1, 0.1)
 _STYLES: Final = ("-", "--", ":")
 

@@ -32,6 +32,7 @@ def render_results(results: Tree) -> str:
     lines += ["### Other windows, slots, reports and numbers of people", "", *_render_scenarios(results)]
     lines += ["### Designated times", "", *_render_designated(results["designated"])]
     lines += ["### Other private ways at the same ε", "", *_render_ways(results["ways"])]
+    lines += ["### The noise of a number", "", *_render_noise(results["noise"])]
     return "\n".join([*lines, "### Wrong reports", "", *_render_corrections(results["corrections"])])
 
 
@@ -157,6 +158,16 @@ def _render_ways(rows: Sequence[Tree]) -> Iterator[str]:
             false = f"{row['false_safe']:,} of {row['at_threshold']:,}"
             cells = (row["way"], str(row["level"]), false, _share(row["warned"]), _days(row["delay_median"]))
             yield _make_row(f"{row['epsilon']}, {row['threshold']}", *cells, _short(row["false_alarms"]), _paid(row))
+    yield ""
+
+
+def _render_noise(rows: Sequence[Tree]) -> Iterator[str]:
+    yield "The standard deviation of a published number from what it counts, over all ticks and places, in people."
+    yield ""
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
+    yield from _make_header("way", *(f"ε = {epsilon}" for epsilon in epsilons))
+    for way in dict.fromkeys(row["way"] for row in rows):
+        yield _make_row(way, *(_short(row["error"]) for row in rows if row["way"] == way))
     yield ""
 
 

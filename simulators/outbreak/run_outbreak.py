@@ -28,6 +28,7 @@ from simulators.outbreak.compute import (
     compute_variants,
     compute_ways,
     describe_data,
+    measure_noise,
     recommend,
     show,
 )
@@ -96,6 +97,7 @@ def _compute(bench: Bench, console: Console) -> tuple[Tree, dict[str, Canvas]]:
             "scenarios": list(compute_scenarios(counted)),
             "designated": list(compute_designated(counted)),
             "ways": list(compute_ways(counted)),
+            "noise": list(measure_noise(counted)),
             "corrections": compute_corrections(counted),
         }
         return results, {"outbreak-ways": draw_curves(curves), "outbreak-delays": _draw_delays(counted)}

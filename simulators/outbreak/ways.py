@@ -1,23 +1,26 @@
-"""Four private ways to answer at each tick and place whether fewer than T people were there, at the same ε.
+"""Five private ways to answer at each tick and place whether fewer than T people were there, at the same ε.
 
 ε is what one visit of a person costs at most, over all ticks: a visit stamped in slot c is in the counts of at most
 L = W + F ticks. Each way says when it warns (an alarm) and when it is silent (paused).
 
 * *one-sided*: `monitor.privacy.over_time`, the service's own function. It hides that a person was there, not that a
   person was absent.
+* *slot sums*: a two-sided geometric number for each slot's new reports, at ε, summed over the last L slots. Proof: a
+  report is new in one slot, so the L1 sensitivity of all numbers is 1, and a sum is post-processing. It counts the
+  visits *reported* in these slots.
 * *each tick*: a two-sided geometric number per tick, at ε/L. Proof: the visit changes at most L counts by 1, so the L1
   sensitivity of all numbers is L (`monitor.privacy.two_sided`).
 * *tree*: reports per slot, summed over the dyadic intervals of 1, 2, 4 … slots up to W, each sum with two-sided noise
   at ε/levels. Proof: a report is in exactly one interval of each of the `levels` lengths, so the L1 sensitivity of all
   sums is `levels`. A window of W slots is a union of disjoint intervals, so its number is post-processing (the binary
-  mechanism of Chan, Shi and Song, for a sliding window). It counts the visits *reported* in the window.
+  mechanism of [CSS], docs/references.md, for a sliding window). It counts the visits *reported* in the window.
 * *sparse vector*: AboveThreshold with two-sided geometric noise: at ε/2 on the threshold and at ε/2 on each count,
   until the first alarm, then silence for L ticks and a fresh threshold. Proof: a visit changes all counts in the same
   direction, by at most 1. If it raises them, shift the threshold's noise by 1, which keeps every earlier answer, and
   the noise of the alarm's count by 1; if it lowers them, the second shift suffices. So a run costs at most ε/2 + ε/2.
   After L silent ticks no count has a visit of an earlier run, so each visit pays once.
 
-The last three are ordinary differential privacy: they also hide that a person was absent.
+All but the first are ordinary differential privacy: they also hide that a person was absent.
 """
 
 from __future__ import annotations
@@ -66,11 +69,14 @@ def answer_one_sided(line: Timeline, epsilon: Fraction, threshold: int, noise: N
     rule = OverTimeRule(epsilon, answers, threshold, line.window, MAX_LEAD)
     marks: list[tuple[Mark, ...]] = [()] * line.places
     found = make_empty(line, float(rule.answer_epsilon))
-    for tick, counts in enumerate(line.counts.tolist()):
-        drawn = noise.geometric(rule.answer_epsilon, line.places).tolist()
-        for place, (count, extra) in enumerate(zip(counts, drawn, strict=True)):
-            answer = over_time.step(rule, marks[place], tick, count, extra)
+    marked = np.zeros(line.places, np.bool_)
+    for tick, counts in enumerate(line.counts):
+        drawn = noise.geometric(rule.answer_epsilon, line.places)
+        # A place without marks whose sum is below T is "safe". Most places are, so leaving them out saves time.
+        for place in np.flatnonzero(marked | (counts + drawn >= threshold)).tolist():
+            answer = over_time.step(rule, marks[place], tick, int(counts[place]), int(drawn[place]))
             marks[place] = answer.marks
+            marked[place] = bool(answer.marks)
             if answer.status != "safe":
                 (found.alarms if answer.status == "noisy_count" else found.paused)[tick, place] = True
     return found
@@ -82,15 +88,31 @@ def draw_each_tick(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
     return line.counts + draw_two_sided(noise, share, line.counts.size).reshape(line.counts.shape)
 
 
+def count_new(line: Timeline) -> Counts:
+    """Return the reports that are new in the slot of each tick and place."""
+    new = np.zeros((line.ticks, line.places), np.int64)
+    np.add.at(new, (line.report_ticks, line.columns), 1)
+    return new
+
+
+def draw_slot_sums(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
+    """Draw the two-sided number of each slot and place, and return the sum of the last L at each tick."""
+    exact = count_new(line)
+    numbers = exact + draw_two_sided(noise, epsilon, exact.size).reshape(exact.shape)
+    sums = np.cumsum(np.pad(numbers, ((1, 0), (0, 0))), axis=0)
+    ends = np.arange(1, line.ticks + 1)
+    windows: Counts = sums[ends] - sums[np.maximum(ends - line.window - MAX_LEAD, 0)]
+    return windows
+
+
 def draw_tree(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
     """Draw the noisy sums of all dyadic intervals, and return the number of each tick's window and place."""
     levels = line.window.bit_length()
-    reported = np.zeros((line.ticks, line.places), np.int64)
-    np.add.at(reported, (line.report_ticks, line.columns), 1)
+    new = count_new(line)
     sums: list[Counts] = []
     for level in range(levels):
         length = 1 << level
-        padded = np.pad(reported, ((0, -line.ticks % length), (0, 0)))
+        padded = np.pad(new, ((0, -line.ticks % length), (0, 0)))
         exact = padded.reshape(-1, length, line.places).sum(axis=1)
         sums.append(exact + draw_two_sided(noise, epsilon / levels, exact.size).reshape(exact.shape))
     numbers = np.zeros((line.ticks, line.places), np.int64)

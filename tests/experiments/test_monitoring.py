@@ -58,6 +58,16 @@ def test_place_is_drawn_at_random(movements: Movements) -> None:
     assert counts[0] + counts[1] == 1_000
 
 
+def test_long_tail_falls_as_stated() -> None:
+    """In the long tail, 11·n/c of the n unread places have c visitors or more, up to the most; the short one has 11."""
+    bars = np.repeat(np.arange(11), [LOCATIONS - 95, *[1] * 10])
+    short, long = (add_unread_places(bars, long_tail=tail, most=400)[bars.size :] for tail in (False, True))
+    assert short.tolist() == [11] * 85
+    assert [int((long >= c).sum()) for c in (11, 17, 55, 110, 187)] == [85, 55, 17, 9, 5]
+    assert long.max() == 400
+    assert int((long >= 400).sum()) == 2
+
+
 def test_maps_of_figure_5_have_noise() -> None:
     """Figure 5 shows all places with 10 people as hot, and each empty one with chance e^(-10ε).
 

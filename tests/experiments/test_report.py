@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from simulators.experiments.datasets import GOWALLA, HISTOGRAM, KOSARAK_ESTIMATED, T40_COUNTED, T40_SLIP
-from simulators.experiments.location_figures import TAIL_LONG, TAIL_SHORT
+from simulators.experiments.location_figures import BY_ALGORITHM_3, EXPECTED, TAIL_LONG, TAIL_SHORT
 from simulators.experiments.paper import LOCATIONS, find_paper_value
 from simulators.experiments.points import (
     ACCURACY,
@@ -156,3 +156,28 @@ def test_errors_of_the_paper_follow_the_rule() -> None:
             assert error == pytest.approx(
                 math.hypot(reading, math.sqrt(value * (1 - value) / LOCATIONS / runs)), rel=0.01
             )
+
+
+def find_row(points: list[Point], place: str) -> list[str]:
+    """Return the last two cells of a statement: our values, and whether they agree."""
+    (row,) = [row for row in render_statements(points) if row.startswith(f"| {place} |")]
+    return row.removesuffix(" |").split(" | ")[-2:]
+
+
+@pytest.mark.parametrize(("ours", "agrees"), [(0.0104, "yes"), (0.0106, "no"), (0.0132, "no")])
+def test_figure_6_agrees_to_three_decimals(ours: float, agrees: str) -> None:
+    """A ratio of Figure 6 is "at most 0.01" if it is so when it is rounded to three decimals."""
+    setting = Setting("figure6", HISTOGRAM, FALSE_NEGATIVES, "Algorithm 4", 0.5, update=5)
+    points = [Point(setting, TAIL_SHORT, None, ours), Point(setting, TAIL_LONG, None, 0.0093)]
+    assert find_row(points, "6.3.2") == [f"short tail {ours}, long tail 0.0093", agrees]
+
+
+@pytest.mark.parametrize(("drawn", "agrees"), [(0.0045, "yes"), (0.012, "no")])
+def test_figure_4_shows_the_exact_value(drawn: float, agrees: str) -> None:
+    """The row of Figure 4 has the share of the draws, and the exact probability."""
+    setting = Setting("figure4", "", f"{FALSE_NEGATIVES} at count 0", "Algorithm 3", 1.0, threshold=5)
+    points = [
+        Point(setting, BY_ALGORITHM_3, None, drawn),
+        Point(setting, BY_ALGORITHM_3 + EXPECTED, None, math.exp(-5)),
+    ]
+    assert find_row(points, "6.3.1") == [f"drawn {drawn}, exact (e^-5) 0.0067", agrees]

@@ -76,7 +76,9 @@ class Given:
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
         if self._second is not None:
-            assert self.asked[-size:] == [epsilon] * size, "both parts of two-sided noise have the same ε and size"
+            assert self.asked[len(self.asked) - size :] == [epsilon] * size, (
+                "both parts of two-sided noise have the same ε and size"
+            )
             drawn, self._second = self._second, None
             return drawn
         taken = np.array([self._take(epsilon) for _ in range(size)], dtype=np.int64)

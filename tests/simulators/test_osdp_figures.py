@@ -27,10 +27,12 @@ from simulators.onesided_figures.osdp_figures import (
     QUARTER,
     RATIOS,
     RR,
+    RUNS,
     SUPPRESS,
     VARIANTS,
     Input,
     Outcome,
+    choose_non_sensitive,
     compute_average_regret,
     compute_osdp_points,
     run_dataset,
@@ -42,6 +44,7 @@ COUNTS = np.where(np.arange(BINS) % 2 == 0, 1_000_000, 2_000_000)
 """So different that every bin is a bucket."""
 
 MEAN_INVERSE = float((1 / COUNTS).mean())
+DRAWS = BINS * RUNS
 
 
 def mean_size(epsilon: float) -> float:
@@ -74,18 +77,26 @@ def outcomes() -> dict[tuple[str, float], Outcome]:
     """The outcomes at ε = 1: at 0.99 all records are open, at 0.5 those of every other bin, at 0.25 ten of each bin."""
     by_ratio = dict.fromkeys(RATIOS, COUNTS) | {0.5: np.where(np.arange(BINS) % 2 == 0, COUNTS, 0)}
     by_ratio |= {0.25: np.full(BINS, 10)}
-    chosen = {("made up", policy, ratio): by_ratio[ratio] for policy, ratio in product(POLICIES, RATIOS)}
+    chosen = {("made up", policy, ratio): [by_ratio[ratio]] * RUNS for policy, ratio in product(POLICIES, RATIOS)}
     found = run_dataset("made up", COUNTS, chosen, (Fraction(1),), 3)
     return {(each.given.variant, each.given.ratio): each for each in found if each.given.policy == "Close"}
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, QUARTER])
 def test_errors_follow_the_noise(outcomes: dict[tuple[str, float], Outcome], variant: str) -> None:
-    """Each error is the mean size of the stated noise over 2,560 draws, within 6 standard errors (seeded)."""
+    """Each error is the mean size of the stated noise over 5,120 draws, within 6 standard errors (seeded)."""
     errors = outcomes[variant, 0.99].errors
     for name, size in SIZES[variant].items():
-        assert errors[name]["MRE"] == pytest.approx(size * MEAN_INVERSE, rel=6 * 1.2 / math.sqrt(2_560)), name
+        assert errors[name]["MRE"] == pytest.approx(size * MEAN_INVERSE, rel=6 * 1.2 / math.sqrt(DRAWS)), name
     assert errors[RR]["MRE"] == pytest.approx(math.exp(-1), rel=1e-3)
+
+
+def test_each_run_chooses_its_records() -> None:
+    """The paper has one choice of the non-sensitive records; here each of at least 20 runs has its own."""
+    chosen = choose_non_sensitive({"made up": np.arange(1, 65)}, 3)
+    assert RUNS >= 20
+    for policy in POLICIES:
+        assert len({each.tobytes() for each in chosen["made up", policy, 0.5]}) == RUNS
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -95,7 +106,7 @@ def test_dawaz_empties_unseen_bins(outcomes: dict[tuple[str, float], Outcome], v
     Without open records that is certain. With ten its chance is e^(-10/10) (6 standard errors, seeded).
     """
     assert outcomes[variant, 0.5].errors[DAWAZ]["MRE"] == pytest.approx(1 / 2, rel=1e-3)
-    error = math.sqrt(math.exp(-1) * (1 - math.exp(-1)) / 2_560)
+    error = math.sqrt(math.exp(-1) * (1 - math.exp(-1)) / DRAWS)
     assert abs(outcomes[variant, 0.25].errors[DAWAZ]["MRE"] - math.exp(-1)) < 6 * error
 
 

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from monitor.contracts.instants import DAY
+from monitor.privacy import over_time
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.over_time import Mark, OverTimeRule
 from simulators.cli import cli
 from simulators.outbreak import grids
 from simulators.outbreak.compute import Bench
@@ -24,13 +26,17 @@ from simulators.outbreak.on_service import OverTimeSetting, run_service
 from simulators.outbreak.report import COMMAND
 from simulators.outbreak.reports import Scenario, Timeline
 from simulators.outbreak.ways import (
+    MAX_LEAD,
     answer_one_sided,
     answer_sparse_vector,
+    count_new,
     cover,
     draw_each_tick,
+    draw_slot_sums,
     draw_tree,
     warn_from,
 )
+from tests.privacy.laws import Given
 
 CERTAIN = Fraction(1000)
 """An ε at which no draw of any way is other than 0."""
@@ -122,6 +128,70 @@ def test_tree_sums_the_window(bench: Bench) -> None:
         assert numbers[row].tolist() == np.bincount(recent, minlength=line.places).tolist()
 
 
+def test_slot_sums_bound_the_count(bench: Bench) -> None:
+    """Without noise, a slot sum is the number of reports in the last W + F slots, and never below the count."""
+    line = bench.line
+    numbers = draw_slot_sums(line, CERTAIN, bench.noise)
+    for row in range(line.ticks):
+        recent = line.columns[(line.report_ticks <= row) & (line.report_ticks > row - line.window - MAX_LEAD)]
+        assert numbers[row].tolist() == np.bincount(recent, minlength=line.places).tolist()
+    assert (numbers >= line.counts).all()
+    assert (count_new(line).sum(axis=0) == np.bincount(line.columns, minlength=line.places)).all()
+
+
+def test_numbers_have_their_noise(bench: Bench) -> None:
+    """A visit is in one slot's number, in those of 15 ticks, or in one sum of each level: noise at ε, ε/15 or ε/4."""
+    line, epsilon = bench.line, Fraction(7)
+    rows, columns = np.arange(line.ticks), np.ones(line.places, np.int64)
+    intervals = [len(list(cover(max(0, row - 13), row + 1, 4))) for row in rows.tolist()]
+    slots = line.ticks * line.places
+    sums = sum(-(-line.ticks // length) for length in (1, 2, 4, 8)) * line.places
+    for draw, share, number, draws in (
+        (draw_slot_sums, epsilon, slots, np.minimum(rows + 1, 15)),
+        (draw_each_tick, epsilon / 15, slots, np.ones_like(rows)),
+        (draw_tree, epsilon / 4, sums, np.array(intervals)),
+    ):
+        ones = Given(*[1] * number, signed=True)
+        noisy = draw(line, epsilon, ones)
+        assert ones.asked == [share] * number, draw
+        assert (noisy - draw(line, CERTAIN * 15, bench.noise) == np.outer(draws, columns)).all(), draw
+
+
+def test_sparse_vector_has_its_noise() -> None:
+    """
+    T and each count get noise at ε/2, and T gets fresh noise after each alarm.
+
+        tick            0   1 … 14   15 … 19   20   21 …
+        noise of T     -1   5                   5    9         T = 1, and nobody is there
+        of the count    0   0        0          6    0
+        alarm           !   paused   -          !    paused
+    """
+    empty = Timeline(grids.DAYS, 14, 1, 0, 40, (), *[np.zeros(0, np.int64)] * 2)
+    noise = Given(-1, 0, 5, *[0] * 19, 6, 9, *[0] * 19, signed=True)
+    answers = answer_sparse_vector(empty, Fraction(7), 1, noise)
+    assert noise.asked == [Fraction(7, 2)] * (1 + 40 + 2)
+    assert np.flatnonzero(answers.alarms).tolist() == [0, 20]
+    assert np.flatnonzero(answers.paused).tolist() == [*range(1, 15), *range(21, 35)]
+
+
+def test_one_sided_is_the_service(bench: Bench) -> None:
+    """The answers are those of the service's function at every tick and place."""
+    line, rule = bench.line, OverTimeRule(Fraction(1), 2, 2, 14, MAX_LEAD)
+    noise = OneSidedNoise(SeededEntropy(5))
+    statuses = []
+    marks: list[tuple[Mark, ...]] = [()] * line.places
+    for tick in range(line.ticks):
+        drawn = noise.geometric(rule.answer_epsilon, line.places).tolist()
+        found = [over_time.step(rule, marks[p], tick, int(line.counts[tick, p]), drawn[p]) for p in range(line.places)]
+        marks = [answer.marks for answer in found]
+        statuses.append([answer.status for answer in found])
+    answers = answer_one_sided(line, Fraction(1), 2, OneSidedNoise(SeededEntropy(5)), 2)
+    assert answers.alarms.tolist() == [[status == "noisy_count" for status in row] for row in statuses]
+    assert answers.paused.tolist() == [[status == "paused" for status in row] for row in statuses]
+    assert answers.alarms.any()
+    assert answers.paused.any()
+
+
 def test_cover_is_disjoint() -> None:
     """The intervals of a window are disjoint and dyadic, and few."""
     for begin in range(40):
@@ -172,6 +242,7 @@ def test_command_writes_page(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert results["data"]["events"] == 5
     assert all(row["false_safe"] == 0 for row in results["grid"])
     text = page.read_text(encoding="utf-8")
+    assert "| slot sums | " in text
     assert text.startswith("before")
     assert "| one-sided | 1 | 0 of " in text
 

@@ -68,6 +68,13 @@ def test_partition_is_the_cheapest(bins: int) -> None:
         assert compute_cost(chosen, costs, 3) == min(compute_cost(each, costs, 3) for each in list_partitions(bins))
 
 
+@pytest.mark.parametrize(("bins", "lengths"), [(1, (1,)), (3, (1, 2)), (4, (4,)), (6, (2, 4)), (7, (1, 2, 4))])
+def test_longer_last_bucket_wins_ties(bins: int, lengths: tuple[int, ...]) -> None:
+    """If all partitions cost the same, the last bucket is the longest one, and so is the one before it."""
+    costs = [np.zeros(bins - (1 << k) + 1, np.int64) for k in range(bins.bit_length())]
+    assert cheapest(costs, 0) == lengths
+
+
 def list_neighbours(counts: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
     """Yield each histogram with a record removed or replaced, and the Δ of its proof."""
     for one in np.flatnonzero(counts).tolist():
