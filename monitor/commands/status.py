@@ -34,8 +34,13 @@ def status(address: str) -> None:
     if not address.startswith(("http://", "https://")):
         raise UsageError(f"ADDRESS is {address!r}: expected a URL such as http://localhost:9108")
     base = address.rstrip("/")
-    waiting = json.loads(_read(f"{base}/readyz"))
-    ready = waiting.pop("ok")
+    try:
+        waiting = json.loads(_read(f"{base}/readyz"))
+        ready = waiting.pop("ok")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UsageError(
+            f"{base}/readyz is not the answer of an instance: expected metrics.host:metrics.port"
+        ) from None
     for loop, reason in waiting.items():
         click.echo(f"waits      {loop}: {reason}")
     samples = read_samples(_read(f"{base}/metrics").decode())
