@@ -19,11 +19,13 @@ MASKED: Final = "***"
 
 _SECRET_KEYS: Final = frozenset({"person_key", "password", "url"})
 _ONLY_IN_ENVIRONMENT: Final = frozenset(name for _, name in SECRETS)
-_SERVER_SECTIONS: Final = frozenset({"auditor", "kafka", "redis"})
+_SERVER_SECTIONS: Final = frozenset({"kafka", "redis"})
 _USER_IN_ADDRESS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.DOTALL | re.IGNORECASE)
 """The user and password of an address, as in `https://user:password@host`. Group 1 is the scheme."""
 
+_OF_AUDITOR: Final = ("username", "password", "password_file", "token_file", "certificate_file", "key_file")
 _REMOVED: Final = {
+    **{f"auditor.{key}": f"set {PREFIX}KAFKA__{key.upper()} in the environment of the auditor" for key in _OF_AUDITOR},
     "otel": "a collector of OpenTelemetry can scrape /metrics",
     "privacy.other_publishers": "the ε of several publishers adds up",
     "visits.framing": "each framing is accepted",

@@ -11,7 +11,7 @@ from monitor.errors import Problem
 
 PREFIX: Final = "LOCATION_MONITOR__"
 _SHORT_PREFIX: Final = PREFIX.removesuffix("_")
-SECRETS: Final = (("visits", "person_key"), ("kafka", "password"), ("redis", "password"), ("auditor", "password"))
+SECRETS: Final = (("visits", "person_key"), ("kafka", "password"), ("redis", "password"))
 
 Path = tuple[str, ...]
 

@@ -174,28 +174,14 @@ class RedisSettings(Section):
 
 
 class AuditorSettings(Section):
-    """`audit --follow`: the port of its metrics, and its identity at Kafka. Without one, that of `kafka` is used."""
+    """`audit --follow`: the address of its metrics, and the key that cosigns checkpoints."""
 
     host: Line = Field(default="localhost", description="the address of the auditor's metrics and health")
     port: Port = Field(default=9109, description="the port of the auditor's metrics and health; 0: any free port")
-    username: Line | None = Field(default=None, description="the auditor's SASL user")
-    password_file: FilePath | None = Field(default=None, description="the file with the auditor's password")
-    password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
-    token_file: FilePath | None = Field(default=None, description="the file with the auditor's token, with OAUTHBEARER")
-    certificate_file: FilePath | None = Field(default=None, description="the auditor's client certificate")
-    key_file: FilePath | None = Field(default=None, description="the private key of the auditor's certificate")
     cosign_key_file: FilePath | None = Field(
         default=None,
         description="the file with the private key that cosigns checkpoints; absent: they are not cosigned",
     )
-
-    def identify(self, kafka: KafkaSettings) -> KafkaSettings:
-        """Return the settings of Kafka with the auditor's identity."""
-        user = {"username": self.username, "password_file": self.password_file, "password": self.password}
-        certificate = {"certificate_file": self.certificate_file, "key_file": self.key_file}
-        token = {"token_file": self.token_file} if self.token_file else {}
-        update = (user if self.username is not None else {}) | (certificate if self.certificate_file else {}) | token
-        return kafka.model_copy(update=update)
 
 
 class MetricsSettings(Section):

@@ -17,7 +17,6 @@ from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, T
 from monitor.config.rules_of_connections import (
     SENTINEL_USER,
     TLS_FILES,
-    check_auditor,
     check_certificate,
     check_redis,
 )
@@ -78,8 +77,6 @@ def find_broken_rules(values: Values) -> Iterator[Problem]:
     yield from _check_kafka(values)
     if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *SENTINEL_USER, *TLS_FILES))):
         yield from check_redis(values.config.redis)
-    if has("auditor.username", "auditor.password_file", "auditor.certificate_file", "auditor.key_file"):
-        yield from check_auditor(values.config.auditor)
 
 
 def _check_kafka(values: Values) -> Iterator[Problem]:

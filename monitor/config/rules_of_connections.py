@@ -5,31 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
+from monitor.config.kafka_and_redis import KafkaSettings, RedisSettings, find_url_password
 from monitor.errors import Problem
 
 SENTINEL_USER: Final = ("sentinel_username", "sentinel_password_file")
 TLS_FILES: Final = ("ca_file", "certificate_file", "key_file")
 
 
-def check_auditor(auditor: AuditorSettings) -> Iterator[Problem]:
-    """Yield a problem for each half of an identity: without its other half, the auditor could not use it."""
-    yield from check_certificate("auditor", auditor)
-    has_password = auditor.password_file is not None or auditor.password is not None
-    if has_password and auditor.username is None:
-        yield Problem(
-            "auditor.username", "missing", "a user, because auditor has a password", "Add it, or remove the password."
-        )
-    if auditor.username is not None and not has_password:
-        yield Problem(
-            "auditor.password_file",
-            "missing",
-            "a file, because auditor.username is set",
-            "Add it, or set LOCATION_MONITOR__AUDITOR__PASSWORD.",
-        )
-
-
-def check_certificate(section: str, settings: KafkaSettings | RedisSettings | AuditorSettings) -> Iterator[Problem]:
+def check_certificate(section: str, settings: KafkaSettings | RedisSettings) -> Iterator[Problem]:
     """Yield a problem for a certificate without its private key, or a private key without its certificate."""
     certificate, key = settings.certificate_file is not None, settings.key_file is not None
     if certificate != key:

@@ -35,5 +35,5 @@ class Config(Section):
     )
     page: PageSettings = Field(default_factory=PageSettings, description="a mapping with the port of the public page")
     auditor: AuditorSettings = Field(
-        default_factory=AuditorSettings, description="a mapping with the port and the user of audit --follow"
+        default_factory=AuditorSettings, description="a mapping with the port of audit --follow"
     )

@@ -166,6 +166,7 @@ def test_unknown_key_is_refused(refusal: Any, key: str, near: str) -> None:
 
 
 REMOVED: list[tuple[str, object]] = [
+    ("auditor.username", "auditor"),
     ("otel", {"enabled": True}),
     ("visits.framing", ["connect"]),
     ("visits.times", "microseconds"),

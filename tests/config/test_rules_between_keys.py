@@ -92,10 +92,6 @@ REFUSED: Final[tuple[Refused, ...]] = (
     ({**TLS, "kafka.certificate_file": "client.pem"}, "kafka.key_file", "", ""),
     ({**TLS, "kafka.key_file": "client.key"}, "kafka.certificate_file", "", ""),
     # Half of an identity is refused, because the auditor would use that of the service.
-    ({"auditor.username": "x"}, "auditor.password_file", "", ""),
-    ({"auditor.password_file": "x"}, "auditor.username", "", ""),
-    ({"auditor.certificate_file": "x"}, "auditor.key_file", "", ""),
-    ({"auditor.key_file": "x"}, "auditor.certificate_file", "", ""),
     ({"kafka.security_protocol": "TLS"}, "kafka.security_protocol", "SSL", ""),
     ({"kafka.sasl_mechanism": "GSSAPI"}, "kafka.sasl_mechanism", "SCRAM", ""),
     ({"redis.ca_file": "ca.pem"}, "redis.ca_file", "", "rediss://"),
@@ -182,11 +178,6 @@ def test_unused_credentials_are_refused(refusal: Any) -> None:
     problems = refusal({f"kafka.{name}": value for name, value in unused.items()})
     assert set(problems) == {f"kafka.{name}" for name in unused}
     assert "set kafka.security_protocol to SSL or SASL_SSL" in problems["kafka.ca_file"].remedy
-
-
-def test_auditor_password_needs_a_user(refusal: Any) -> None:
-    """A password of the auditor in the environment, without a user, is refused."""
-    assert list(refusal({}, {"LOCATION_MONITOR__AUDITOR__PASSWORD": "hunter2"})) == ["auditor.username"]
 
 
 def test_repeated_value_is_named(refusal: Any) -> None:

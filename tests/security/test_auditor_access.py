@@ -30,14 +30,14 @@ def start_auditor(
     start_command: Callable[..., Any],
     tmp_path: Path,
 ) -> Callable[..., Any]:
-    """A function that starts the auditor of the city as a user. Its own identity replaces that of the service."""
+    """A function that starts the auditor of the city as a user, whom its environment names."""
 
     def start(user: str, *options: str) -> Any:
         folder = tmp_path / user
-        own = {"auditor": {"username": user, "password_file": str(folder / "kafka.password")}}
         kafka = by_password(certificates, folder, guarded_city.kafka, sasl_mechanism="PLAIN")
-        config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis), more=own)
-        return start_command("audit", "--follow", "--config", str(config), "--metrics-port", "0", *options)
+        config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis))
+        words = ("audit", "--follow", "--config", str(config), "--metrics-port", "0", *options)
+        return start_command(*words, environ={"LOCATION_MONITOR__KAFKA__USERNAME": user})
 
     return start
 

@@ -73,15 +73,6 @@ app.kubernetes.io/component: instance
 {{- $_ := set $redis "key_file" (printf "%s/redis-client.key" $at) -}}
 {{- end -}}
 {{- end -}}
-{{- $auditor := dict -}}
-{{- with .Values.auditor -}}
-{{- if .kafkaPassword.existingSecret -}}{{- $_ := set $auditor "password_file" (printf "%s/auditor-password" $at) -}}{{- end -}}
-{{- if .kafkaClient.existingSecret -}}
-{{- $_ := set $auditor "certificate_file" (printf "%s/auditor-client.pem" $at) -}}
-{{- $_ := set $auditor "key_file" (printf "%s/auditor-client.key" $at) -}}
-{{- end -}}
-{{- end -}}
-{{- if $auditor -}}{{- $_ := set $files "auditor" $auditor -}}{{- end -}}
 {{- $_ := set $files "kafka" $kafka -}}
 {{- $_ := set $files "redis" $redis -}}
 {{- mustMergeOverwrite $config $files | toYaml -}}

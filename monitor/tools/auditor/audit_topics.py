@@ -44,11 +44,6 @@ class FollowOptions:
     result: Path | None = None
 
 
-def connect(config: Config) -> KafkaConnections:
-    """Return the connection settings of Kafka with the auditor's own identity, if it has one."""
-    return build_kafka_connections(config.model_copy(update={"kafka": config.auditor.identify(config.kafka)}))
-
-
 def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str]) -> audit.AuditReport:
     """Recount the topics. A configuration may be a file or a folder.
 
@@ -58,7 +53,7 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str]) -> au
     """
     files = list_configs(config_files)
     config = load_config(files[0], environ)
-    kafka = connect(config)
+    kafka = build_kafka_connections(config)
     with closing(KafkaTopics(partial(_open, kafka.create_admin))) as facts:
         sources = _make_sources(config, kafka, facts)
         try:
@@ -89,12 +84,7 @@ def follow_topics(
     result = None if options.result is None else _open_result(options.result, config)
     if config.auditor.cosign_key_file is not None and result is None:
         log.warning("auditor.cosign_key_file is not used: the file of --result would have the cosignatures")
-    kafka = connect(config)
-    if config.kafka.uses_sasl and config.auditor.username is None and config.auditor.token_file is None:
-        log.warning(
-            "the auditor uses the service's user: set auditor.username or auditor.token_file, for a user that may only "
-            "read"
-        )
+    kafka = build_kafka_connections(config)
     metrics, health = AuditMetrics(), Health()
     facts = KafkaTopics(partial(_open, kafka.create_admin))
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)

@@ -25,7 +25,7 @@ CASES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
         (
             "auditor.enabled=true",
             "auditor.kafkaPassword.existingSecret=auditor",
-            "config.auditor.username=auditor",
+            "auditor.kafkaUsername=auditor",
             "page.enabled=true",
             "page.kafkaUsername=page",
             "page.kafkaPassword.existingSecret=page",

@@ -227,11 +227,13 @@ def test_readers_have_no_secret_of_the_service(rendered: dict[str, Answer], tmp_
     assert not any("-page" in text or "-auditor" in text for text in (rendered["minimal"].text, rendered["full"].text))
     answer = rendered["readers"]
     pods = {name.rpartition("-")[2]: pod for name, _, pod in list_pods(answer)}
-    for part, password in (("auditor", "auditor-password"), ("page", "kafka-password")):
+    for part in ("auditor", "page"):
+        (container,) = pods[part]["containers"]
+        assert {"name": "LOCATION_MONITOR__KAFKA__USERNAME", "value": part} in container["env"]
         (secrets,) = [volume for volume in pods[part]["volumes"] if volume["name"] == "secrets"]
         sources = [source["secret"] for source in secrets["projected"]["sources"]]
         assert [source["name"] for source in sources] == [part, "events-cluster-ca-cert"]
-        assert sources[0]["items"][0]["path"] == password
+        assert sources[0]["items"][0]["path"] == "kafka-password"
         name = f"city-location-monitor-{part}"
         (policy,) = [found for found in answer.of_kind("NetworkPolicy") if found["metadata"]["name"] == name]
         assert {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]} == {53, 9093}
@@ -241,14 +243,13 @@ def test_readers_have_no_secret_of_the_service(rendered: dict[str, Answer], tmp_
         found["data"] for found in answer.of_kind("ConfigMap") if "-preflight" not in found["metadata"]["name"]
     ]
     config = yaml.safe_load(content["config.yaml"])
-    assert config["auditor"] == {
-        "username": "auditor",
-        "password_file": "/run/secrets/location-monitor/auditor-password",
-    }
     (tmp_path / "locations.csv").write_text("location_id\nmarket\n", encoding="utf-8")
     config["locations"]["file"] = "locations.csv"
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    assert load_config(tmp_path / "config.yaml", {}).auditor.username == "auditor"
+    assert (
+        load_config(tmp_path / "config.yaml", {"LOCATION_MONITOR__KAFKA__USERNAME": "auditor"}).kafka.username
+        == "auditor"
+    )
 
 
 def test_token_is_of_each_pod(rendered: dict[str, Answer], tmp_path: Path) -> None:
@@ -289,8 +290,7 @@ def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> 
             of_hook = policy["metadata"]["name"].endswith("preflight")
             assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
             assert ports(policy["spec"]["ingress"]) == (set() if of_hook else inwards)
-            collector = {4318} if case == "full" else set()
-            assert ports(policy["spec"]["egress"]) == (outwards if of_hook else outwards | inwards | collector)
+            assert ports(policy["spec"]["egress"]) == (outwards if of_hook else outwards | inwards)
     (policy, _) = rendered["full"].of_kind("NetworkPolicy")
     assert all(rule["to"] for rule in policy["spec"]["egress"])
     assert policy["spec"]["ingress"][0]["from"]

@@ -119,8 +119,8 @@ def test_user_has_exactly_the_documented_rights(helm: Helm) -> None:
 
 
 def test_auditor_user_only_reads(helm: Helm) -> None:
-    """If the configuration names a user of the auditor, it is created with the documented rights, and no other."""
-    answer = helm.template(value_set("full"), set=["component=kafka", "config.auditor.username=reader"])
+    """If the values name a user of the auditor, it is created with the documented rights, and no other."""
+    answer = helm.template(value_set("full"), set=["component=kafka", "auditor.kafkaUsername=reader"])
     user = answer.of_kind("KafkaUser")[1]
     assert user["metadata"]["name"] == "reader"
     names = configuration("full")["kafka"]["topics"]

@@ -19,7 +19,6 @@ from kafka import TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.cli import main
-from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings
 from monitor.tools.auditor.audit_topics import FollowOptions, follow_topics
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
@@ -169,22 +168,6 @@ def test_partial_ticks_are_no_success(
     assert not result.exists()
     assert JUDGED not in caplog.messages
     assert sum("has been read, but some of the last ticks" in line for line in caplog.messages) == 1
-
-
-def test_auditor_has_its_own_identity() -> None:
-    """The auditor's user and certificate replace those of the service, each pair as a whole."""
-    kafka = KafkaSettings.model_validate(
-        {
-            "bootstrap_servers": ["localhost:9092"],
-            "topics": {"visits": "v", "alerts": "a", "dead_letters": "d"},
-            "username": "service",
-            "password": "planted",
-        }
-    )
-    identified = AuditorSettings.model_validate({"username": "auditor"}).identify(kafka)
-    assert (identified.username, identified.password) == ("auditor", None)
-    assert identified.topics == kafka.topics
-    assert AuditorSettings().identify(kafka) == kafka
 
 
 @pytest.mark.parametrize(
