@@ -23,7 +23,8 @@ from monitor.privacy.over_time import Mark
 class OwnerEntry(Struct, frozen=True):
     """The owner of the partition. `lost_at` is unparsed text, `input_since` is a slot.
 
-    `tick` is set if the record is about a tick that had nothing to answer.
+    `tick` is set if the record is about a tick that had nothing to answer, `incomplete` if the answers of a tick that
+    the partition lacks are lost.
     """
 
     service: str
@@ -35,6 +36,7 @@ class OwnerEntry(Struct, frozen=True):
     input_partitions: int
     charges: Charges | None = None
     tick: int | None = None
+    incomplete: int | None = None
 
 
 class StartEntry(Struct, frozen=True):

@@ -219,6 +219,12 @@ def make_cloud_event_headers(source: str, ce_type: str, ce_id: str, time: int) -
     )
 
 
+def name_answer(monitor: str, about: str | int, tick: int, shard: int | None = None) -> str:
+    """Return the ce_id of an answer about a location (its id), or about a designated time (an instant)."""
+    subject = about if isinstance(about, str) else format_time(about)
+    return f"{monitor}/{subject}/{tick}" if shard is None else f"{monitor}/{subject}/{shard}/{tick}"
+
+
 def make_record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
     """Return a record. `time` is the instant of its ce_time and of its timestamp."""
     return OutputRecord(key.encode(), value, make_cloud_event_headers(source, ce_type, ce_id, time), time // 1_000)
@@ -260,7 +266,8 @@ class OverTimeWriter:
         if resumes_at is not None:
             value["resumes_at"] = format_time(resumes_at)
         key = f"{self._monitor}/{location_id}"
-        headers = (self._before, ("ce_id", f"{key}/{self._tick}".encode()), *self._after)
+        ce_id = name_answer(self._monitor, location_id, self._tick)
+        headers = (self._before, ("ce_id", ce_id.encode()), *self._after)
         return OutputRecord(key.encode(), encode(value), headers, self._timestamp_ms)
 
 
@@ -337,7 +344,8 @@ def make_at_times_record(
     if counts_at_least is not None:
         value["at_least_epsilon"], value["counts_at_least"] = format_epsilon(counts_at_least[0]), counts_at_least[1]
     key = f"{asked['monitor']}/{value['time']}/{shard}"
-    return make_record(asked["source"], AT_TIMES, f"{key}/{asked['tick']}", asked["as_of"], key, encode(value))
+    ce_id = name_answer(asked["monitor"], asked["time"], asked["tick"], shard)
+    return make_record(asked["source"], AT_TIMES, ce_id, asked["as_of"], key, encode(value))
 
 
 def make_hot_spots_record(
@@ -369,4 +377,5 @@ def make_total_record(ce_type: str, asked: DesignatedTime, own: Mapping[str, Any
         **own,
     }
     key = f"{asked['monitor']}/{value['time']}"
-    return make_record(asked["source"], ce_type, f"{key}/{asked['tick']}", asked["as_of"], key, encode(value))
+    ce_id = name_answer(asked["monitor"], asked["time"], asked["tick"])
+    return make_record(asked["source"], ce_type, ce_id, asked["as_of"], key, encode(value))

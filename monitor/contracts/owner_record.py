@@ -43,6 +43,11 @@ class OwnerRecord(Contract):
         json_schema_extra=remove_default,
         description="Present only for a tick that had nothing to answer.",
     )
+    incomplete: int | None = Field(
+        default=None,
+        json_schema_extra=remove_default,
+        description="Present only after a tick of which not all answers were published. The others are lost.",
+    )
 
 
 class LedgerRecord(Contract):
@@ -69,10 +74,12 @@ def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the 
     input_partitions: int = 0,
     charges: Charges | None = None,
     tick: int | None = None,
+    incomplete: int | None = None,
 ) -> OutputRecord:
     """Return the record of the owner of a ledger partition. `at` and `lost_at` are instants, `input_since` is a slot.
 
     `tick` is set if a tick was decided but had nothing to answer. This distinguishes the tick from a lost tick.
+    `incomplete` is a tick whose other answers are lost.
     """
     value: dict[str, Any] = {
         "service": service,
@@ -86,6 +93,8 @@ def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the 
     }
     if tick is not None:
         value["tick"] = tick
+    if incomplete is not None:
+        value["incomplete"] = incomplete
     return _make_tickless_record(source, OWNER, "owner", partition, at, encode(value))
 
 

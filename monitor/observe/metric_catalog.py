@@ -198,9 +198,17 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "counter",
         "lost_ticks",
-        "Ticks of an output partition that no instance decided",
+        "Ticks of an output partition that no instance decided, or of which answers were lost",
         _OUTPUT,
-        "Each is counted once, by the instance that decides the next tick.",
+        "Each is counted once, by the instance that decides the next tick, or finds that answers were lost.",
+    ),
+    Metric(
+        "counter",
+        "lost_answers",
+        "Answers that were lost because an instance was stopped while it appended their tick",
+        _OUTPUT,
+        "Answers of ticks that no instance decided are not counted here, nor those of an instance with another "
+        "configuration, whose number is not known.",
     ),
     Metric(
         "gauge",

@@ -237,9 +237,10 @@ class Metrics(Collectors):
         for partition, count in records.items():
             gauge.labels(str(partition)).set(count)
 
-    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
-        """Count ticks of an output partition that no instance decided."""
+    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int, answers: int = 0) -> None:
+        """Count ticks of an output partition that no instance decided, or not completely. `answers`: of the latter."""
         self._counter("lost_ticks").labels(str(partition)).inc(ticks)
+        self._counter("lost_answers").labels(str(partition)).inc(answers)
         for monitor in monitors:
             self._counter("ticks").labels(monitor, "skipped").inc(ticks)
 

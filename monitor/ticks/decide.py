@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts.dwell import make_dwell_record
-from monitor.contracts.output_records import DesignatedTime, OutputRecord, make_at_times_record, make_hot_spots_record
+from monitor.contracts.output_records import (
+    DesignatedTime,
+    OutputRecord,
+    make_at_times_record,
+    make_hot_spots_record,
+    name_answer,
+)
 from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
 from monitor.contracts.unknown_causes import FACTS_MISSING, LEDGER_LOST, NOT_SIGNED
 from monitor.privacy import at_least, at_times, dwell, hot_spots
@@ -32,19 +38,22 @@ class Decision:
     """The records of one tick, and the number of answers by (monitor, status).
 
     `unknown`: the shards with a reading that have an unknown answer, each with the cause
-    (`monitor.contracts.unknown_causes`). `checkpoint`: the signature of the records, if answers are signed.
+    (`monitor.contracts.unknown_causes`). `checkpoint`: the signature of the records, if answers are signed. `lost`: the
+    number of answers that a killed owner has appended without a signature. They are not published again.
     """
 
     records: Sequence[OutputRecord]
     answers: Mapping[tuple[str, str], int]
     unknown: Collection[tuple[int, str]] = ()
     checkpoint: OutputRecord | None = None
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """The numbers of a decision while it is made: `answers` and `unknown` of `Decision`."""
+    """A decision while it is made: `answers` and `unknown` of `Decision`, and the answers that the ledger contains."""
 
+    known: Mapping[str, OutputRecord]
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
     unknown: set[tuple[int, str]] = field(default_factory=set)
 
@@ -107,9 +116,27 @@ class Decider:
         as_of = self._parameters.grid.as_of(tick)
         return [time for time in monitor.list_live_times(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
 
-    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
-        """Draw every answer of a tick once, and record the spent ε in `state`."""
-        tally = _Tally()
+    def list_ids(self, tick: int, state: LedgerState) -> list[str]:
+        """Return the ce_ids of the answers of a tick, in their order, without totals that were already drawn."""
+        as_of = self._parameters.grid.as_of(tick)
+        ids = [ce_id for watched in self._watched for ce_id in watched.list_ids(tick)]
+        for timed in self._parameters.at_times:
+            times = timed.list_live_times(as_of)
+            ids += [name_answer(timed.name, time, tick, shard) for time in times for shard in self._shards]
+        for total in self._totals:
+            times = self._find_final_times(total, tick)
+            due = [time for time in times if (total.name, time) not in state.times.drawn]
+            ids += [name_answer(total.name, time, tick) for time in due]
+        return ids
+
+    def decide(
+        self, tick: int, evidence: Evidence, state: LedgerState, known: Mapping[str, OutputRecord] | None = None
+    ) -> Decision:
+        """Draw every answer of a tick once, and record the spent ε in `state`.
+
+        `known`: the answers of the tick that the ledger contains, by ce_id. They are drawn already.
+        """
+        tally = _Tally(known or {})
         records: list[OutputRecord] = []
         for watched in self._watched:
             records += self._decide_over_time(watched, tick, evidence, state, tally)
@@ -126,11 +153,12 @@ class Decider:
     def _decide_over_time(
         watched: OverTimeDecider, tick: int, evidence: Evidence, state: LedgerState, tally: _Tally
     ) -> list[OutputRecord]:
-        answers = watched.decide(tick, evidence, state)
-        tally.answers.update((watched.monitor.name, answer.status) for answer in answers)
-        unknown = {shard for shard, answer in zip(watched.shards, answers, strict=True) if answer.status == "unknown"}
+        answers = watched.decide(tick, evidence, state, tally.known)
+        drawn = [(shard, answer.status) for shard, answer in zip(watched.shards, answers, strict=True) if answer]
+        tally.answers.update((watched.monitor.name, status) for _, status in drawn)
+        unknown = {shard for shard, status in drawn if status == "unknown"}
         tally.unknown.update((shard, FACTS_MISSING) for shard in unknown & evidence.readings.keys())
-        return watched.write(tick, answers)
+        return watched.write(tick, answers, tally.known)
 
     def _decide_at_time(
         self,
@@ -146,6 +174,10 @@ class Decider:
         marked = self._find_marked_rows(noisy)
         records = []
         for shard in self._shards:
+            ce_id = name_answer(monitor.name, time, tick, shard)
+            if ce_id in tally.known:
+                records.append(tally.known[ce_id])
+                continue
             complete = self._is_complete_at(time, shard, evidence, state, tally)
             if complete and any(ids[row] not in published for row in marked[shard]):
                 complete = False
@@ -248,6 +280,9 @@ class Decider:
         tally: _Tally,
     ) -> list[OutputRecord]:
         """Return the one answer about a designated time; nothing if it was already drawn, under a shorter horizon."""
+        ce_id = name_answer(monitor.name, time, tick)
+        if ce_id in tally.known:
+            return [tally.known[ce_id]]
         if (monitor.name, time) in state.times.drawn:
             return []
         shards = range(self._parameters.registry.shards)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.output_records import OutputRecord, OverTimeWriter
+from monitor.contracts.output_records import OutputRecord, OverTimeWriter, name_answer
 from monitor.contracts.parameters import OverTime, Parameters
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
@@ -55,13 +55,24 @@ class OverTimeDecider:
         rows = self._rows_by_shard.get(shard, ())
         return self._parameters.find_window_start(self.monitor.window, tick), rows
 
-    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> list[OverTimeAnswer]:
-        """Draw the answer of each place once, and record the spent ε in `state`."""
+    def list_ids(self, tick: int) -> list[str]:
+        """Return the ce_ids of the answers of a tick, in registry order."""
+        return [name_answer(self.monitor.name, location, tick) for location in self._locations]
+
+    def decide(
+        self, tick: int, evidence: Evidence, state: LedgerState, known: Mapping[str, OutputRecord]
+    ) -> list[OverTimeAnswer | None]:
+        """Draw the answer of each place once, and record the spent ε in `state`. None: the ledger has the answer."""
         name, published = self.monitor.name, state.published
         lost_tick = None if state.lost_at is None else self._parameters.grid.find_slot(state.lost_at)
         noise, counts = self._draw_noise(), self._count_people(tick, evidence, state)
-        answers = []
-        for location, rule, count, drawn in zip(self._locations, self._rules, counts, noise.tolist(), strict=True):
+        decided = [ce_id in known for ce_id in self.list_ids(tick)] if known else [False] * len(self._locations)
+        places = zip(self._locations, self._rules, counts, noise.tolist(), decided, strict=True)
+        answers: list[OverTimeAnswer | None] = []
+        for location, rule, count, drawn, is_decided in places:
+            if is_decided:
+                answers.append(None)
+                continue
             marks = state.find_marks(name, location)
             answer = over_time.step(rule, marks, tick, count, drawn, lost_tick=lost_tick)
             state.spend(name, location, answer.marks)  # also if a changed rule has lengthened them
@@ -79,13 +90,18 @@ class OverTimeDecider:
         published.spend(self.monitor.name, location, marks)
         return answer._replace(marks=marks)
 
-    def write(self, tick: int, answers: Iterable[OverTimeAnswer]) -> list[OutputRecord]:
-        """Return the records of the answers of a tick, in registry order."""
+    def write(
+        self, tick: int, answers: Iterable[OverTimeAnswer | None], known: Mapping[str, OutputRecord]
+    ) -> list[OutputRecord]:
+        """Return the records of the answers of a tick, in registry order. The ledger has those that are None."""
         parameters, grid = self._parameters, self._parameters.grid
         as_of, start = grid.as_of(tick), grid.start(parameters.find_window_start(self.monitor.window, tick))
         writer = OverTimeWriter(parameters.name, self.monitor.name, tick, as_of, start)
         records = []
         for location, rule, answer in zip(self._locations, self._rules, answers, strict=True):
+            if answer is None:
+                records.append(known[name_answer(self.monitor.name, location, tick)])
+                continue
             resumes_at = None if answer.resumes_at is None else grid.as_of(answer.resumes_at)
             records.append(writer.write(location, rule, answer, resumes_at))
         return records

@@ -13,12 +13,10 @@ from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
-from monitor.contracts.ledger_entries import read_record
-from monitor.contracts.output_records import OutputRecord
-from monitor.errors import InputChangedError, LedgerError, UnreachableError
+from monitor.errors import InputChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.log_ends import Leader, read_log_ends
-from monitor.ticks.ledger import read_partitions, require_topic_id
+from monitor.ticks.ledger import is_from, read_partitions, require_topic_id
 
 _T = TypeVar("_T")
 
@@ -168,7 +166,7 @@ class InputTopic:
         if starts:
             with closing(read_partitions(self._connections, ledger, starts, {})) as records:
                 for partition, _, record in records:
-                    if _is_from(record, tick):
+                    if is_from(record, tick):
                         undecided.discard(partition)
                     if undecided.isdisjoint(starts):
                         break
@@ -213,12 +211,3 @@ class InputTopic:
                 client.close()
         if is_idle:
             self._lock.release()
-
-
-def _is_from(record: OutputRecord, tick: int) -> bool:
-    """Return whether a ledger record belongs to a tick or a later one. A takeover reports records it cannot read."""
-    try:
-        written: int | None = getattr(read_record(record.key, record.value, record.headers), "tick", None)
-    except LedgerError:
-        return False
-    return written is not None and written >= tick

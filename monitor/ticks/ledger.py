@@ -14,14 +14,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
+from monitor.contracts.ledger_entries import read_record
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
-from monitor.errors import FencedError, LedgerChangedError, MonitorError, UnreachableError
+from monitor.errors import FencedError, LedgerChangedError, LedgerError, MonitorError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_first_offset
 from monitor.kafka.record_batches import encode_batches
@@ -67,18 +68,43 @@ def read_partition(
         yield offset, record
 
 
+def is_committed(
+    connections: KafkaConnections, topic: str, partition: int, tick: int, between: tuple[int, int]
+) -> bool:
+    """Return whether a committed transaction between two offsets of a partition contains an answer of a tick.
+
+    Raises:
+        UnreachableError: as `read_partition`.
+    """
+    start, end = between
+    records = read_partitions(connections, topic, {partition: start}, {partition: end}, "read_committed")
+    with closing(records):
+        return any(is_from(record, tick) for _, _, record in records)
+
+
+def is_from(record: OutputRecord, tick: int) -> bool:
+    """Return whether a ledger record belongs to a tick or a later one. A takeover reports records it cannot read."""
+    try:
+        written: int | None = getattr(read_record(record.key, record.value, record.headers), "tick", None)
+    except LedgerError:
+        return False
+    return written is not None and written >= tick
+
+
 def read_partitions(
-    connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+    connections: KafkaConnections,
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
 ) -> Generator[tuple[int, int, OutputRecord]]:
-    """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
+    """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end).
 
     Raises:
         UnreachableError: the brokers fail, or no record arrives for 30 s.
     """
     topic_partitions = {TopicPartition(topic, partition): start for partition, start in starts.items()}
-    consumer = connections.create_consumer(
-        isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024
-    )
+    consumer = connections.create_consumer(isolation_level=isolation_level, max_partition_fetch_bytes=4 * 1024 * 1024)
     try:
         with connections.translate_errors():
             consumer.assign(list(topic_partitions))
@@ -204,6 +230,14 @@ class LedgerReader:
         """Read one partition up to an offset."""
         with self._lock:
             self._read({partition: self._offsets[partition]}, {partition: until})
+
+    def is_committed(self, partition: int) -> bool:
+        """Return whether an answer of the partition's last tick is in a committed transaction; True without answers."""
+        state = self._states[partition]
+        if state.last_tick is None or not state.last_records:
+            return True
+        between = state.last_offset, self._offsets[partition]
+        return is_committed(self._connections, self._topic, partition, state.last_tick, between)
 
     def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
         grid, now = self._parameters.grid, self._now() + self._parameters.tolerance

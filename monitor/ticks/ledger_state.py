@@ -50,6 +50,12 @@ class OwnerTerms:
     input_partitions: int = 0
     charges: Charges | None = None
 
+    def has_same_configuration(self, other: OwnerTerms) -> bool:
+        """Return whether the owners with these terms ask the same facts and charge the same ε."""
+        if self.charges is None or other.charges is None:
+            return False
+        return (self.fingerprint, self.charges.digest) == (other.fingerprint, other.charges.digest)
+
     def require_service(self, service: str, topic: str) -> None:
         """Check that the ledger belongs to this service.
 
@@ -124,11 +130,14 @@ class LedgerState:
     `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
     visits that it charged. `past`: marks that a period may still contain, but no window. `times`: the answers about
     designated times. `charged`: the largest ε published about a designated time, among the records that have not
-    expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first remaining
-    record, if earlier ones have expired. `eras`: (last tick before an owner, that owner's F), where F is known.
-    `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be decided.
-    `signed`: the signed log of an owner whose answers are signed, else None. `confirmed`: the state as folded from the
-    signed ticks only, once the key has signed one.
+    expired. `last_records`: the answers of the last tick, by ce_id. `latest`: those since the last owner record. An
+    owner has appended them in one transaction, unless somebody else has written some. `last_terms`: the terms of the
+    owner that decided the last tick. `last_offset`: the offset of its first answer. `incomplete`: the last tick with
+    answers that are recorded as lost. `expired_until`: the instant of the first remaining record, if earlier ones have
+    expired. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the
+    first owner record (an instant); from then on, ticks had to be decided. `signed`: the signed log of an owner whose
+    answers are signed, else None. `confirmed`: the state as folded from the signed ticks only, once the key has signed
+    one.
     """
 
     terms: OwnerTerms | None = None
@@ -137,6 +146,10 @@ class LedgerState:
     times: TimeAnswers = field(default_factory=TimeAnswers)
     charged: dict[Charged, Fraction] = field(default_factory=dict)
     last_records: dict[str, OutputRecord] = field(default_factory=dict)
+    latest: list[OutputRecord] = field(default_factory=list)
+    last_terms: OwnerTerms | None = None
+    last_offset: int = 0
+    incomplete: int | None = None
     expired_until: int | None = None
     records: int = 0
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
@@ -204,7 +217,10 @@ class LedgerState:
         """
         if self.records == 0 and offset > 0:
             self.expired_until = min(record.timestamp_ms * 1_000, now)
+        before = self.last_tick
         self.fold(record, grid)
+        if self.last_tick != before:
+            self.last_offset = offset
 
     def fold(self, record: OutputRecord, grid: SlotGrid) -> None:
         """Fold the next record. Records of unknown kinds are ignored.
@@ -221,6 +237,8 @@ class LedgerState:
                 self._fold_terms(entry)
             case OwnerEntry():
                 self._fold_terms(entry)
+                self.latest.clear()
+                self.incomplete = find_later(self.incomplete, entry.incomplete)
                 if entry.tick is not None:  # a decided tick without answers
                     self._advance_to(entry.tick, grid)
                 if self.owned_since is None:
@@ -232,7 +250,7 @@ class LedgerState:
         """Fold the answers of the last tick into `confirmed`, if this record is a checkpoint that signs them."""
         if self.signed is None:
             return
-        answers = list(self.last_records.values())
+        answers = list(self.latest)
         signs = self.signed.read(record, self.last_tick, answers)
         if self.signed.has_begun:
             self.confirmed = self.confirmed or LedgerState()
@@ -277,8 +295,9 @@ class LedgerState:
             # Ticks only rise, so all expired answers are of this tick or earlier, even if a timestamp was wrong.
             self.expired_until = grid.as_of(tick)
         if self.last_tick is None or tick > self.last_tick:
-            self.last_tick = tick
+            self.last_tick, self.last_terms = tick, self.terms
             self.last_records.clear()
+            self.latest.clear()
 
     def _fold_answer(self, entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
@@ -286,6 +305,7 @@ class LedgerState:
             self._advance_to(entry.tick, grid)
         if entry.tick == self.last_tick:
             self.last_records[entry.ce_id] = record
+            self.latest.append(record)
         if isinstance(entry, OverTimeEntry):
             self.spend(entry.monitor, entry.location_id, entry.marks)
         elif isinstance(entry, HotSpotsEntry):

@@ -7,7 +7,7 @@ knows which ticks it may decide.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +30,10 @@ from monitor.ticks.signed_log import SignedLog
 log = logging.getLogger(__name__)
 
 OWNER_RECORDS_PER_LIFETIME: Final = 4
+
+OTHER_CONFIGURATION: Final = "an instance with another configuration was stopped while it appended them"
+NOT_SIGNED: Final = "they were appended without a checkpoint, so anybody may have written them"
+NOT_SIGNED_YET: Final = "the signed log begins with a later tick"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,10 @@ class OwnerRecords:
         """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
         return self.parameters.grid.find_slot(instant) + self.parameters.max_lead + 1
 
-    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> OutputRecord:
-        """Return an owner record. `tick` is a decided tick that has no answers."""
+    def build(
+        self, terms: OwnerTerms, partition: int, tick: int | None = None, incomplete: int | None = None
+    ) -> OutputRecord:
+        """Return an owner record. `tick` is a decided tick without answers, `incomplete` one that has lost answers."""
         now = self.now()
         return make_owner_record(
             source=self.parameters.name,
@@ -112,6 +118,7 @@ class OwnerRecords:
             partition=partition,
             at=now,
             tick=tick,
+            incomplete=incomplete,
             input_partitions=terms.input_partitions,
             charges=terms.charges,
         )
@@ -139,11 +146,26 @@ class OwnerRecords:
             terms = updated
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The answers of the last tick that are not published: an owner was stopped within the tick's transaction.
+
+    `lost`: how many of its answers are lost if no more are drawn; None if this is not known. `reason`: why no more can
+    be drawn; empty if they can.
+    """
+
+    tick: int
+    lost: int | None
+    reason: str = ""
+
+
 class Owner:
     """The owner of one ledger partition, as `take_over` returns it. A new owner fences every earlier one.
 
     `state`: the state of the partition. `decider` decides its ticks. If the answers of a tick are not appended, close
     this owner, because `state` already contains them. Nobody has seen them, so the next owner may draw again.
+
+    `rest`: what is missing of the last tick, until it is decided or given up; None if nothing is.
 
     Args:
         partition: the number of the partition.
@@ -172,6 +194,7 @@ class Owner:
         self.first_tick = slot if owned_since is None else min(slot, self._parameters.grid.find_slot(owned_since))
         self._owner_record_at = slot
         self._input_grew = False
+        self.rest: Rest | None = None
 
     def _find_assigned(self) -> tuple[list[int], list[Total]]:
         """Return the shards of this partition, and its monitors of hot spots and dwell times.
@@ -198,6 +221,8 @@ class Owner:
         In a ledger without answers it is the tick of the slot in which the first owner took over.
         """
         last = self.state.last_tick
+        if self.rest is not None and not self.rest.reason:
+            return self.rest.tick
         return self.first_tick if last is None else last + 1
 
     def may_decide(self, tick: int) -> bool:
@@ -212,13 +237,56 @@ class Owner:
         self.first_tick = min(self.first_tick, slot)
         self._owner_record_at = min(self._owner_record_at, slot)
 
+    def repeat_last_tick(self, *, committed: bool) -> None:
+        """Append the answers of the last tick again, unless some are missing and may be drawn.
+
+        `committed`: whether the ledger has answers of the tick in a committed transaction. Each transaction contains a
+        whole tick, so only a tick without one may be a part. What it lacks was never in the ledger, and an earlier
+        owner is fenced. So nobody has seen it, and it can be drawn.
+        """
+        if not committed:
+            self.rest = self._find_rest()
+        if self.rest is None:
+            self._writer.append(self._choose_repeated())
+
+    def _find_rest(self) -> Rest | None:
+        """Return what is missing of the last tick, of which no transaction was committed; None if nothing is."""
+        state, signed = self.state, self.state.signed
+        tick, known, terms = state.last_tick, state.last_records, state.terms
+        if tick is None or not known or state.incomplete == tick or (signed is not None and signed.has_ended(tick)):
+            return None
+        if terms is None or state.last_terms is None or not terms.has_same_configuration(state.last_terms):
+            return Rest(tick, None, OTHER_CONFIGURATION)
+        missing = [ce_id for ce_id in self.decider.list_ids(tick, state) if ce_id not in known]
+        if signed is not None and signed.has_begun:
+            return Rest(tick, len(missing) + len(known), "" if missing else NOT_SIGNED)
+        return Rest(tick, len(missing), "" if signed is None else NOT_SIGNED_YET) if missing else None
+
+    def _choose_repeated(self) -> Sequence[OutputRecord]:
+        answers, signed = list(self.state.last_records.values()), self.state.signed
+        return answers if signed is None else signed.choose_repeated(self.state.last_tick, answers)
+
+    def give_up_rest(self, rest: Rest) -> None:
+        """Append the known answers of the last tick again, and record that its other answers are lost."""
+        terms = self.state.terms
+        lost = [] if terms is None else [self._records.build(terms, self.partition, incomplete=rest.tick)]
+        self._writer.append([*self._choose_repeated(), *lost])
+        self.rest = None
+
     def decide(self, tick: int, evidence: Evidence) -> Decision:
-        """Draw the answers of a tick, and sign them if answers are signed. Either append them, or close this owner."""
-        decision, signed = self.decider.decide(tick, evidence, self.state), self.state.signed
+        """Draw the answers of a tick, and sign them if answers are signed. Either append them, or close this owner.
+
+        Of a tick that the ledger contains in part, the known answers are repeated, and only the others are drawn. If
+        answers are signed, the known ones are left out: a key signs only what its owner has drawn.
+        """
+        known = self.state.last_records if self.rest is not None and self.rest.tick == tick else {}
+        decision, signed = self.decider.decide(tick, evidence, self.state, known), self.state.signed
         if signed is None:
             return decision
-        checkpoint = signed.sign(tick, self._parameters.grid.as_of(tick), decision.records)
-        return replace(decision, checkpoint=checkpoint)
+        repeated = set(map(id, known.values()))
+        drawn = [record for record in decision.records if id(record) not in repeated]
+        checkpoint = signed.sign(tick, self._parameters.grid.as_of(tick), drawn)
+        return replace(decision, records=drawn, checkpoint=checkpoint, lost=len(known))
 
     def append(self, tick: int, decision: Decision, within: float = ACKNOWLEDGED_SECONDS) -> None:
         """Append the answers of a tick. When this returns, they are in the ledger.
@@ -232,6 +300,7 @@ class Owner:
         owner_records = self._build_due_owner_records(tick, empty=not decision.records)
         checkpoint = [] if decision.checkpoint is None else [decision.checkpoint]
         self._writer.append([*owner_records, *decision.records, *checkpoint], within)
+        self.rest = None
         oldest = grid.as_of(tick) - (parameters.longest_horizon + 1) * grid.length
         self.state.forget(tick, parameters.mark_lifetime, oldest, parameters.memory_slots)
 
@@ -292,9 +361,10 @@ def take_over(
         state = reader.get_state(partition)
         state.begin_ownership(terms)
         failpoint("owner.read")
-        # 4. Append the records of the last tick again, unchanged, because their transaction may have been aborted.
-        answers = list(state.last_records.values())
-        writer.append(answers if signed is None else signed.choose_repeated(state.last_tick, answers))
+        owner = Owner(partition, writer, state, records, noise, parameters.grid.find_slot(clock.now()))
+        # 4. Append the records of the last tick again, unchanged, because their transaction may have been aborted. If
+        # some are missing, the tick is decided in their place, or given up.
+        owner.repeat_last_tick(committed=reader.is_committed(partition))
         failpoint("owner.repeated")
         # 5. Check what one person may pay within a period.
         check(partition, state)
@@ -302,4 +372,4 @@ def take_over(
         writer.close()
         raise
     log.info("owns ledger partition %d: %d records read", partition, state.records)
-    return Owner(partition, writer, state, records, noise, parameters.grid.find_slot(clock.now()))
+    return owner

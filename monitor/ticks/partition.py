@@ -22,7 +22,7 @@ from monitor.observe.logs import log_fields
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence, EvidenceReader
-from monitor.ticks.owner import Owner
+from monitor.ticks.owner import NOT_SIGNED, Owner
 from monitor.ticks.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -100,11 +100,38 @@ class PartitionRelease:
     def _decide_next(self, stop: threading.Event) -> bool:
         """Wait for the next tick and decide it. Return whether it was decided."""
         tick = self.find_next_tick()
+        if not self._settle_rest(tick):
+            return False
         as_of = format_instant(self._parameters.grid.as_of(tick))
         with log_fields(ledger_partition=self.partition, tick=as_of):
             if not self._wait_until_closed(tick, stop):
                 return False
             return self.decide_tick(tick, stop)
+
+    def _settle_rest(self, tick: int) -> bool:
+        """Give up what is missing of the ledger's last tick, unless it is decided next. Return False if that failed."""
+        owner = self.owner
+        rest = None if owner is None else owner.rest
+        if owner is None or rest is None or (tick <= rest.tick and not rest.reason):
+            return True
+        try:
+            owner.give_up_rest(rest)
+        except (UnreachableError, FencedError) as error:
+            self._drop_owner(str(error))
+            return False
+        self._report_incomplete(rest.tick, rest.lost, rest.reason or self._reason)
+        return True
+
+    def _report_incomplete(self, tick: int, answers: int | None, reason: str) -> None:
+        """Report that answers of a tick are lost, although the ledger contains others of the same tick."""
+        log.error(
+            "ledger partition %d: %s answers of the tick of %s are lost: %s",
+            self.partition,
+            "some" if answers is None else answers,
+            format_instant(self._parameters.grid.as_of(tick)),
+            reason,
+        )
+        self._context.metrics.count_lost(self.partition, self._context.monitors, 1, answers or 0)
 
     def _note_heartbeat(self) -> None:
         self.last_heartbeat = time.monotonic()
@@ -286,6 +313,8 @@ class PartitionRelease:
         owner.append(tick, decision, self._compute_append_seconds(tick))
         self.trouble = self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
+        if decision.lost:
+            self._report_incomplete(tick, decision.lost, NOT_SIGNED)
         self._reason = _HELD_UP
         return decision
 

@@ -67,7 +67,12 @@ class SignedLog:
             return False
         is_signed = checkpoint.tick == last_tick and checkpoint.has_signed(answers)
         self._last = _SignedTick(checkpoint, (*answers, record) if is_signed else ())
+        self._origin, self._tree = checkpoint.origin, checkpoint.tree
         return is_signed
+
+    def has_ended(self, tick: int | None) -> bool:
+        """Return whether the ledger has this tick with a checkpoint of this key that signs its answers."""
+        return self._last is not None and self._last.checkpoint.tick == tick and bool(self._last.records)
 
     @property
     def has_begun(self) -> bool:
@@ -75,7 +80,7 @@ class SignedLog:
         return self._last is not None
 
     def choose_repeated(self, last_tick: int | None, answers: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
-        """Return the records that a takeover appends again: the last tick with its checkpoint, and continue from it.
+        """Return the records that a takeover appends again: the last tick with its checkpoint.
 
         If this key has signed nothing, another key may have signed the last tick; its subscribers need the checkpoint.
         Records after the last checkpoint are not repeated, because anybody may have written them. They count as spent.
@@ -84,8 +89,7 @@ class SignedLog:
         last, (foreign_tick, foreign) = self._last, self._foreign
         if last is None:
             return foreign if foreign and foreign_tick == last_tick else answers
-        self._origin, self._tree = last.checkpoint.origin, last.checkpoint.tree
-        if last.checkpoint.tick == last_tick and last.records:
+        if self.has_ended(last_tick):
             return last.records
         log.warning(
             "ledger partition %d: the answers of tick %s are not signed, so they are not published again",

@@ -327,7 +327,7 @@ class TestLostTicks:
         world = make_world()
         shown: list[tuple[int, int]] = []
 
-        def lost(partition: int, monitors: Sequence[str], ticks: int) -> None:
+        def lost(partition: int, monitors: Sequence[str], ticks: int, answers: int = 0) -> None:
             shown.append((partition, ticks))
 
         world.observer.count_lost = lost  # type: ignore[method-assign]  # to see the zero

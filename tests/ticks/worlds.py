@@ -63,12 +63,13 @@ class RunningClock:
 
 
 class RecordingObserver(Metrics):
-    """Metrics that record their calls in order. `lost_ticks`: (partition, ticks)."""
+    """Metrics that record their calls in order. `lost_ticks`: (partition, ticks). `lost_answers`: their number."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ticks: list[tuple[int, Mapping[str, str], Mapping[tuple[str, str], int]]] = []
         self.lost_ticks: list[tuple[int, int]] = []
+        self.lost_answers = 0
         self.refusals: list[int] = []
         self.forgotten: list[int] = []
         self.takeovers: list[str] = []
@@ -86,8 +87,9 @@ class RecordingObserver(Metrics):
         assert as_of_seconds > 0
         self.ticks.append((partition, outcomes, answers))
 
-    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int, answers: int = 0) -> None:
         assert monitors
+        self.lost_answers += answers
         if ticks:  # 0 only creates the series
             self.lost_ticks.append((partition, ticks))
 
