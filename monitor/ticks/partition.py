@@ -100,7 +100,7 @@ class PartitionRelease:
     def _decide_next(self, stop: threading.Event) -> bool:
         """Wait for the next tick and decide it. Return whether it was decided."""
         tick = self.find_next_tick()
-        if not self._settle_rest(tick):
+        if not self.settle_rest(tick):
             return False
         as_of = format_instant(self._parameters.grid.as_of(tick))
         with log_fields(ledger_partition=self.partition, tick=as_of):
@@ -108,8 +108,11 @@ class PartitionRelease:
                 return False
             return self.decide_tick(tick, stop)
 
-    def _settle_rest(self, tick: int) -> bool:
-        """Give up what is missing of the ledger's last tick, unless it is decided next. Return False if that failed."""
+    def settle_rest(self, tick: int) -> bool:
+        """Give up what is missing of the ledger's last tick, unless it can be decided. Return False if that failed.
+
+        `tick`: the tick that is decided next.
+        """
         owner = self.owner
         rest = None if owner is None else owner.rest
         if owner is None or rest is None or (tick <= rest.tick and not rest.reason):

@@ -64,7 +64,14 @@ def leave_open(
         producer.init_transactions()
         producer.begin_transaction()
         sent = [
-            producer.send(topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
+            producer.send(
+                topic,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+                partition=0,
+                timestamp_ms=record.timestamp_ms,
+            )
             for record in records
         ]
         producer.flush()

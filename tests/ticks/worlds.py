@@ -210,7 +210,7 @@ class FakeWriter:
     unacknowledged: Exception | None = None
     within: float = 0.0
 
-    def append(self, records: Sequence[OutputRecord], within: float) -> int:
+    def append(self, records: Sequence[OutputRecord], within: float = 0.0) -> int:
         self.within = within
         if self.refused is not None:
             raise self.refused
@@ -234,6 +234,7 @@ class World:
     """In-memory ledger partitions, with errors that a test can inject.
 
     `clock` is the clock of this machine, `true_clock` that of the store. Takeovers of `failing` partitions fail.
+    `cut`: a takeover finds that no transaction with the last tick was committed.
     """
 
     parameters: Parameters
@@ -245,6 +246,7 @@ class World:
     input: FakeInputTopic = field(default_factory=FakeInputTopic)
     owned: frozenset[int] = frozenset({0})
     joined: bool = True
+    cut: bool = False
     failing: set[int] = field(default_factory=set)
     takeover_attempts: list[int] = field(default_factory=list)
     ledgers: dict[int, LedgerState] = field(default_factory=dict)
@@ -283,6 +285,8 @@ class World:
         self.writers.append(FakeWriter(partition, ledger, grid))
         writer = cast("Any", self.writers[-1])
         self.owners.append(Owner(partition, writer, deepcopy(ledger), records, self.noise, slot))
+        if self.cut:
+            self.owners[-1].repeat_last_tick(committed=False)
         return self.owners[-1]
 
     def _find_ledger(self, partition: int) -> LedgerState:

@@ -1,0 +1,91 @@
+"""What the owner of an in-memory partition does with a tick of which the ledger contains a part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from monitor.contracts.instants import SECOND
+from monitor.contracts.output_records import OutputRecord
+from monitor.errors import UnreachableError
+from monitor.ticks.evidence import Evidence
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
+from monitor.ticks.period_payments import declare_charges
+from tests.ticks.deciding import read
+from tests.ticks.worlds import World
+
+MakeWorld = Callable[..., World]
+NO_BROKER = UnreachableError("no broker answers")
+
+
+def at(world: World, tick: int) -> None:
+    """Set both clocks to a second after a tick's end."""
+    world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
+
+
+def cut_tick(world: World, tick: int) -> list[OutputRecord]:
+    """Let an owner be killed when the ledger has three of a tick's eight answers. Return these."""
+    charges = declare_charges(world.parameters)
+    ledger = LedgerState(OwnerTerms(world.parameters.name, 1, charges=charges))
+    world.ledgers[0] = ledger
+    questions = world.take_over(0).decider.build_questions(tick)
+    decision = world.owners[-1].decide(tick, Evidence(read(questions)))
+    for record in decision.records[:3]:
+        ledger.fold(record, world.parameters.grid)
+    world.cut = True
+    return list(decision.records[:3])
+
+
+@pytest.mark.promise(40)
+def test_rest_of_a_cut_tick_is_decided(make_world: MakeWorld) -> None:
+    """An owner was killed when the ledger had three of tick 99's eight answers: the next one draws the other five.
+
+    slot      99    100
+    tick 99         3   | takeover   8, of which 3 with the same bytes
+    """
+    world = make_world()
+    part = cut_tick(world, 99)
+    at(world, 99)
+    release = world.take_partition()
+    assert release.find_next_tick() == 99
+    assert release.settle_rest(99)
+    assert release.decide_tick(99, world.stop)
+    assert list(release.last_records)[:3] == part
+    assert world.statuses_by_tick() == [(99, ["safe"])]
+    assert world.writers[-1].published == [(99, {("stations", "safe"): 8})]
+    assert (world.observer.lost_ticks, world.observer.lost_answers) == ([], 0)
+    assert release.find_next_tick() == 100
+
+
+@pytest.mark.promise(40)
+def test_rest_that_is_too_late_is_lost(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """If slot 100 is about to close, the three answers are repeated, and the other five are counted and logged."""
+    world = make_world()
+    part = cut_tick(world, 99)
+    at(world, 100)
+    release = world.take_partition()
+    assert release.find_next_tick() == 100
+    assert release.settle_rest(100)
+    state = world.ledgers[0]
+    assert (state.incomplete, list(state.last_records.values())) == (99, part)
+    assert (world.observer.lost_ticks, world.observer.lost_answers) == ([(0, 1)], 5)
+    assert "ledger partition 0: 5 answers of the tick of 2026-01-05T04:00:00Z are lost: no instance" in caplog.text
+    assert release.settle_rest(100)
+    assert release.decide_tick(100, world.stop)
+    assert world.observer.lost_ticks == [(0, 1)]
+
+
+def test_rest_is_given_up_by_the_next_owner(make_world: MakeWorld) -> None:
+    """If the append that gives the rest up fails, nothing is counted, and the partition is taken over again."""
+    world = make_world()
+    cut_tick(world, 99)
+    at(world, 100)
+    release = world.take_partition()
+    world.writers[-1].refused = NO_BROKER
+    assert not release.settle_rest(100)
+    assert release.owner is None
+    assert world.observer.lost_ticks == []
+    assert release.take_over()
+    assert release.settle_rest(100)
+    assert world.observer.lost_answers == 5
