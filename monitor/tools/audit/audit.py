@@ -99,6 +99,7 @@ def _make_report(engine: Engine, recount: Recount, expired: tuple[str, ...] = ()
         may_pay=engine.terms.may_pay,
         fates={} if output.last_tick is None else recount.count_fates(output.last_tick),
         missing=output.parts.missing,
+        incomplete=output.parts.incomplete,
         unjudged=output.unjudged_records,
         expired=expired,
     )

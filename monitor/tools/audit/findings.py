@@ -137,6 +137,7 @@ class AuditReport:
         may_pay: the ε that the configuration allows (privacy.epsilon).
         fates: the number of visits by fate, as recounted.
         missing: by output partition, the ranges (first, last) of ticks that nobody decided.
+        incomplete: by output partition, the ticks that lack answers, which the service has recorded as lost.
         unjudged: the number of records that no given configuration explains.
         expired: the names of the topics of which records have expired.
     """
@@ -157,6 +158,7 @@ class AuditReport:
     fates: dict[str, int]
     false_alarms: int = 0
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    incomplete: dict[int, list[int]] = field(default_factory=dict)
     unjudged: int = 0
     expired: tuple[str, ...] = ()
 

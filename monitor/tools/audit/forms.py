@@ -205,7 +205,10 @@ class Charges(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The owner record of an output partition. `tick`: a tick that had nothing to answer."""
+    """The owner record of an output partition.
+
+    `tick`: a tick that had nothing to answer. `incomplete`: a tick whose missing answers are lost.
+    """
 
     service: str
     fingerprint: str
@@ -216,6 +219,7 @@ class Owner(Struct, frozen=True):
     input_partitions: People
     charges: Charges | None = None
     tick: Whole | None = None
+    incomplete: Whole | None = None
 
 
 class Start(Struct, frozen=True):

@@ -3,10 +3,12 @@
 Totals are hot spots and dwell times. The hash of their monitor's name selects the partition that publishes them.
 
 The records of a tick are one transaction. So a decided tick that lacks some of them is wrong, while a tick that nobody
-decided is not. If another owner takes over after the tick, the transaction may have been aborted: some of its records
-were seen, and the others are missing. A takeover shows in the output: the new owner appends the records of the last
-tick again, its owner record differs, or the last tick lacks its checkpoint although earlier ones were signed. An owner
-also repeats its own owner record regularly, which is no takeover.
+decided is not. If an owner was stopped within the transaction, the next owner appends the missing records too. If it
+cannot, it writes an owner record that names the tick as incomplete: then its other answers are lost, and listed here.
+
+A takeover shows in the output: the new owner appends the records of the last tick again, its owner record differs, or
+the last tick lacks its checkpoint although earlier ones were signed. An owner also repeats its own owner record
+regularly, which is no takeover.
 """
 
 from __future__ import annotations
@@ -29,13 +31,14 @@ log = logging.getLogger(__name__)
 class _Tick:
     """The latest tick of a partition, and the number of its records by monitor.
 
-    `may_be_partial`: missing records are not reported. `after_empty`: the tick before it had no answers.
-    `owner_follows`: an owner record without a tick came after it. `judges`: those that judged its answers; of a tick
-    without answers, that of its owner's configuration.
+    `is_unknown`: which records it should have is not known. `is_incomplete`: its missing records are recorded as lost.
+    `after_empty`: the tick before it had no answers. `owner_follows`: an owner record without a tick came after it.
+    `judges`: those that judged its answers; of a tick without answers, that of its owner's configuration.
     """
 
     number: int
-    may_be_partial: bool
+    is_unknown: bool
+    is_incomplete: bool = False
     after_empty: bool = False
     owner_follows: bool = False
     judges: list[Judge] = field(default_factory=list)
@@ -48,10 +51,10 @@ class TickParts:
 
     `every_tick`: the run is a replay, so no tick may be missing, and no takeover interrupts one. `partitions`: Q, the
     number of output partitions that the shards use; None until an owner record states it. In other runs the first tick
-    of a partition is not checked, because some of its records may have expired. Nor is a tick that a takeover follows.
-    After a tick without answers a new owner has nothing to repeat, so any owner record counts as a takeover. `first`,
-    `last`: the first and the latest tick of each output partition. `missing`: the ranges of ticks between them that
-    nobody decided.
+    of a partition is not checked, because some of its records may have expired. After a tick without answers a new
+    owner has nothing to repeat, so any owner record counts as a takeover. `first`, `last`: the first and the latest
+    tick of each output partition. `missing`: the ranges of ticks between them that nobody decided. `incomplete`: the
+    ticks that lack answers, which are recorded as lost.
     """
 
     findings: Findings
@@ -60,6 +63,7 @@ class TickParts:
     first: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    incomplete: dict[int, list[int]] = field(default_factory=dict)
     _ticks: dict[int, _Tick] = field(default_factory=dict)
     _owners: dict[int, Owner | Start] = field(default_factory=dict)
 
@@ -72,7 +76,8 @@ class TickParts:
         takeover = False
         tick = owner.tick if isinstance(owner, Owner) else None
         # What the same owner may change is left out.
-        lasting = replace(owner, tick=None, input_partitions=0) if isinstance(owner, Owner) else owner
+        varying = {"tick": None, "incomplete": None, "input_partitions": 0}
+        lasting = replace(owner, **varying) if isinstance(owner, Owner) else owner
         known = self._ticks.get(partition)
         if tick is not None:
             self._begin(partition, tick)
@@ -80,8 +85,8 @@ class TickParts:
             # A second owner record before the next tick is not a regular one, nor is one before a checkpoint.
             again = known.owner_follows or known.after_empty
             takeover = cut_off or again or lasting != self._owners.get(partition)
-            known.may_be_partial |= takeover
             known.owner_follows = True
+            known.is_incomplete |= isinstance(owner, Owner) and owner.incomplete == known.number
         self._owners[partition] = lasting
         return takeover
 
@@ -94,10 +99,7 @@ class TickParts:
     def take_repeat(self, partition: int) -> bool:
         """Note that a record was delivered again. Return whether this shows a takeover: it follows an owner record."""
         known = self._ticks.get(partition)
-        if known is None or not known.owner_follows:
-            return False
-        known.may_be_partial = True
-        return True
+        return known is not None and known.owner_follows
 
     def take(self, record: Record, judge: Judge | None) -> None:
         """Add an answer of a tick. `judge` is the one that judges it; None if it is not judged."""
@@ -107,7 +109,7 @@ class TickParts:
         if known.number > record.tick:
             self.take_repeat(record.partition)
         elif judge is None:
-            known.may_be_partial = True  # the configurations that judge the others may not have all of its locations
+            known.is_unknown = True  # the configurations that judge the others may not have all of its locations
         else:
             known.records[record.monitor] += 1
             if judge not in known.judges:
@@ -144,7 +146,7 @@ class TickParts:
             self.first.setdefault(partition, tick)
             self.last[partition] = tick
             after_empty = known is not None and not known.records
-            known = self._ticks[partition] = _Tick(tick, known is None and not self.every_tick, after_empty)
+            known = self._ticks[partition] = _Tick(tick, known is None and not self.every_tick, after_empty=after_empty)
         return known
 
     def _note_missing(self, partition: int, first: int, last: int) -> None:
@@ -161,12 +163,18 @@ class TickParts:
     def _check(self, partition: int, tick: _Tick) -> None:
         """Check a tick. During a change several configurations may answer, so nothing is expected."""
         is_known = self.partitions is not None or self.every_tick
-        if tick.may_be_partial or not is_known or len(tick.judges) != 1:
+        if tick.is_unknown or not is_known or len(tick.judges) != 1:
             return
-        for monitor, expected in self._find_incomplete(partition, tick).items():
+        incomplete = self._find_incomplete(partition, tick)
+        if incomplete and tick.is_incomplete:
+            self.incomplete.setdefault(partition, []).append(tick.number)
+        for monitor, expected in incomplete.items():
             found = tick.records[monitor]
             text = f"partition {partition}, tick {tick.number}: {monitor} has {found} of {expected} records"
-            self.findings.add(TICKS, text)
+            if tick.is_incomplete and not self.every_tick:
+                log.warning("%s: the others are recorded as lost", text)
+            else:
+                self.findings.add(TICKS, text)
 
     def _find_incomplete(self, partition: int, tick: _Tick) -> dict[str, int]:
         """Return the expected numbers of a tick's records, of the monitors that have fewer."""

@@ -60,6 +60,11 @@ def _print_missing(report: AuditReport, console: Console) -> None:
         more = f", and {len(ranges) - LISTED:,} more ranges" if len(ranges) > LISTED else ""
         text = f"Missing in output partition {partition}: {listed}{more}. Nobody decided them."
         console.print(text, style="yellow", highlight=False)
+    for partition, ticks in sorted(report.incomplete.items()):
+        listed = ", ".join(format_ticks(tick, tick) for tick in ticks[:LISTED])
+        more = f", and {len(ticks) - LISTED:,} more" if len(ticks) > LISTED else ""
+        text = f"Incomplete in output partition {partition}: {listed}{more}. The service recorded the rest as lost."
+        console.print(text, style="yellow", highlight=False)
     if report.unjudged:
         console.print(
             f"Not judged: {report.unjudged:,} records, because none of the given configurations was in force. "

@@ -50,17 +50,29 @@ def test_missing_tick_lacks_no_totals(totals: Tiny) -> None:
     assert find(totals, [owner(), *records]) == []
 
 
-@pytest.mark.parametrize("repeats", [True, False])
-def test_interrupted_tick_may_lack_totals(totals: Tiny, repeats: bool) -> None:
-    """If a takeover follows a tick, its transaction may have been aborted, so missing totals are no finding.
+@pytest.mark.promise(37, 40)
+@pytest.mark.parametrize("fingerprint", ["0" * 16, "1" * 16], ids=["same configuration", "another one"])
+def test_cut_tick_is_completed_or_recorded(totals: Tiny, fingerprint: str) -> None:
+    """If an owner was stopped within a tick, the next one completes the tick, or records that its rest is lost.
 
-    A takeover shows in an owner record that differs, or in the tick before, which is repeated after the owner record.
+    tick 4   part   owner   part and rest                 nothing is found
+    tick 4   part   owner   part, owner (incomplete: 4)   nothing is found; the tick is listed
+    tick 4   part   owner   part                          found: nobody says what became of the rest
     """
-    totals.remove(f"busiest/{TIME}/4")
-    earlier, later = totals.split(4)
-    repeated = [line for line in earlier if line["value"]["tick"] == 3] * repeats
-    taken_over = owner() if repeats else owner(fingerprint="1" * 16)
-    assert find(totals, [owner(), *earlier, taken_over, *repeated, *later]) == []
+    until, rest = totals.split(4)
+    earlier = [line for line in until if line["value"]["tick"] < 4]
+    whole = until[len(earlier) :]
+    part = whole[:-1]
+    taken_over = owner(fingerprint=fingerprint)
+    cut = [owner(), *earlier, *part, taken_over]
+    lost = owner(fingerprint=fingerprint, incomplete=4)
+    assert find(totals, [*cut, *whole, *rest]) == []
+    assert find(totals, [*cut, *part, lost, *rest]) == []
+    assert totals.audit().incomplete == {0: [4]}
+    monitor = whole[-1]["value"]["monitor"]
+    assert find(totals, [*cut, *part, *rest]) == [f"partition 0, tick 4: {monitor} has 0 of 1 records"]
+    other = owner(fingerprint=fingerprint, incomplete=3)
+    assert find(totals, [*cut, *part, other, *rest]) == [f"partition 0, tick 4: {monitor} has 0 of 1 records"]
 
 
 def test_owner_record_excuses_no_partial_tick(tiny: Tiny) -> None:
