@@ -45,7 +45,8 @@ class EvidenceReader:
     """A reader of the evidence of one tick for one ledger partition.
 
     `readings` has the complete readings so far, and `end_offsets` the ends of the input, None until they are read.
-    `due` is the release time. A shard that is not complete by then is unknown. `heartbeat` is called at each poll.
+    `until` is the end of reading (`find_reading_end`). A shard that is not complete by then is unknown. `heartbeat` is
+    called at each poll.
     `reached` is the progress that an earlier tick has read, by shard. If it has already reached the end offsets, the
     shard is counted at once; the progress that is read with the counts decides whether the reading is complete.
     """
@@ -55,7 +56,7 @@ class EvidenceReader:
         context: ReleaseContext,
         tick: int,
         questions: Mapping[int, Question],
-        due: int,
+        until: int,
         stop: threading.Event,
         heartbeat: Callable[[], None],
         reached: Mapping[int, Mapping[int, int]] | None = None,
@@ -63,7 +64,7 @@ class EvidenceReader:
         self._context = context
         self._tick = tick
         self._questions = dict(questions)
-        self._due = due
+        self._until = until
         self._stop = stop
         self._heartbeat = heartbeat
         self._reached = dict(reached or {})
@@ -74,7 +75,7 @@ class EvidenceReader:
         self._warned: set[str] = set()
 
     def read(self) -> Evidence | None:
-        """Read the input's end offsets, then poll until the facts reach them or the release time has come.
+        """Read the input's end offsets, then poll until the facts reach them or the time for reading is over.
 
         The store's clock is read first: end offsets read before as_of would miss visits that are reported between
         that read and as_of.
@@ -177,15 +178,15 @@ class EvidenceReader:
                 del self._questions[shard]
 
     def _is_in_time(self, reading: Reading) -> bool:
-        return reading.time <= self._due
+        return reading.time <= self._until
 
     def _is_over(self) -> bool:
-        """Return whether to stop reading: on a stop, at the release time, or if a fast clock was set back."""
+        """Return whether to stop reading: on a stop, at the end of reading, or if a fast clock was set back."""
         clock, grid = self._context.clock, self._context.parameters.grid
         if self._stop.is_set():
             return True
         now = clock.now()
-        return now > self._due or (not self._closed and now < grid.start(self._tick))
+        return now > self._until or (not self._closed and now < grid.start(self._tick))
 
 
 def _includes(progress: Mapping[int, int], end_offsets: Mapping[int, int]) -> bool:

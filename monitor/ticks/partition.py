@@ -253,7 +253,7 @@ class PartitionRelease:
         """
         due = find_release_time(self._parameters, tick, self._taken_at)
         try:
-            evidence = self._read_evidence(owner, tick, due, stop)
+            evidence = self._read_evidence(owner, tick, stop)
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
@@ -277,9 +277,9 @@ class PartitionRelease:
             self._drop_owner(str(error))
             return None
 
-    def _read_evidence(self, owner: Owner, tick: int, due: int, stop: threading.Event) -> Evidence | None:
-        questions = owner.decider.build_questions(tick)
-        return EvidenceReader(self._context, tick, questions, due, stop, self._note_heartbeat, self._reached).read()
+    def _read_evidence(self, owner: Owner, tick: int, stop: threading.Event) -> Evidence | None:
+        questions, until = owner.decider.build_questions(tick), find_reading_end(self._parameters, tick, self._taken_at)
+        return EvidenceReader(self._context, tick, questions, until, stop, self._note_heartbeat, self._reached).read()
 
     def _report_not_closed(self, tick: int, stop: threading.Event) -> None:
         """Report a tick that has closed by this machine's clock but not by the store's clock, unless stopping."""
@@ -396,6 +396,16 @@ class PartitionRelease:
             self.owner.close()
             self.owner = None
         self._context.metrics.forget_partition(self.partition)
+
+
+def find_reading_end(parameters: Parameters, tick: int, taken_at: int) -> int:
+    """Return the last instant at which facts are read for a tick: half of the time before its release is over.
+
+    The other half is for the decision. It takes longer if there are more visits, and must not delay the publication.
+    """
+    begins = max(parameters.grid.as_of(tick) + parameters.tolerance, taken_at)
+    due = find_release_time(parameters, tick, taken_at)
+    return due - max(0, due - begins) // 2
 
 
 def find_release_time(parameters: Parameters, tick: int, taken_at: int) -> int:

@@ -30,7 +30,7 @@ from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import EvidenceReader
-from monitor.ticks.partition import find_release_time
+from monitor.ticks.partition import find_reading_end, find_release_time
 from monitor.ticks.upkeep import Upkeep
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import PLACES, Plan
@@ -216,8 +216,8 @@ class World:
         owner = self._owners[partition]
         questions = self._questions[partition](self.tick)
         unread = {shard: question for shard, question in questions.items() if shard not in owner.read}
-        due = self._due(partition)
-        reader = EvidenceReader(self._parts, self.tick, unread, due, threading.Event(), lambda: None)
+        until = find_reading_end(self.plan.parameters, self.tick, self.plan.instant(owner.taken_at))
+        reader = EvidenceReader(self._parts, self.tick, unread, until, threading.Event(), lambda: None)
         reader.end_offsets = None if owner.end_offsets is None else dict(owner.end_offsets)
         self._evidence[partition] = reader
         return reader

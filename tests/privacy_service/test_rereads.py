@@ -22,6 +22,7 @@ from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.evidence import EvidenceReader
+from monitor.ticks.partition import find_reading_end
 from monitor.ticks.upkeep import Upkeep
 from tests.ingest import crafted, crafted_batches
 from tests.privacy_service.town import Town
@@ -193,19 +194,20 @@ def test_longer_window_excludes_expired_facts(
         ({0: 6, 1: 9}, 0, True),
         ({0: 4, 1: 7}, 0, False),  # one record was not read
         ({0: 5}, 0, False),  # a partition without a reader
-        ({0: 5, 1: 7}, 1, False),  # read after the release: such an answer would depend on the load
+        ({0: 5, 1: 7}, 1, False),  # read after the end of reading: the decision might end after the release time
     ],
 )
 def test_reading_is_complete_and_timely(progress: dict[int, int], late: int, complete: bool) -> None:
-    """The end offsets are 5 and 7, and the release is 30 s after the end of the slot."""
+    """The end offsets are 5 and 7, and reading ends 15.5 s after the end of the slot."""
     parameters = Town(2, 0, 1, 1).parameters
-    due = parameters.grid.as_of(3) + 30 * SECOND
-    clock = SteppedClock(due + late)
+    until = find_reading_end(parameters, 3, 0)
+    assert until == parameters.grid.as_of(3) + 31 * SECOND // 2
+    clock = SteppedClock(until + late)
     windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
     parts = ReleaseContext(parameters, windows, cast("Any", None), Metrics(), clock, Signal())
-    reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, due, threading.Event(), lambda: None)
+    reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, until, threading.Event(), lambda: None)
     reader.end_offsets = {0: 5, 1: 7}
     reader.read_once()
     assert (0 in reader.readings) == complete

@@ -50,6 +50,17 @@ def test_write_renews_without_evictions(stored: RedisWindows, raw: redis.Redis, 
 
 
 @pytest.mark.promise(6)
+def test_write_renews_waiting_facts(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
+    """Each write renews the expiry of the waiting facts, also if it adds none: they must outlive their slot."""
+    stored.write([OffsetRange(0, 0, 1)], {SHARD: pack_shard_facts(21, {rows[0]: [(b"a" * 16, 21)]})})
+    key = KEYS.waiting(SHARD)
+    full = int(raw.ttl(key))
+    raw.expire(key, 60)
+    stored.write([OffsetRange(0, 1, 2)], {SHARD: pack_shard_facts(20, {rows[0]: [(b"b" * 16, 20)]})})
+    assert int(raw.ttl(key)) > full // 2
+
+
+@pytest.mark.promise(6)
 def test_evictions_renew_rarely(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
     """An eviction renews the expiry of all keys if an eighth of it has passed, or if the clock was set back."""
     stored.write([OffsetRange(0, 0, 1)], {SHARD: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})

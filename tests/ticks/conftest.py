@@ -38,7 +38,15 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.kit.topics import ANY_TIME
 from tests.ticks.owning import own
-from tests.ticks.worlds import FakeStore, FrozenClock, RecordingObserver, RunningClock, World, release_instant
+from tests.ticks.worlds import (
+    FakeStore,
+    FrozenClock,
+    JumpingClock,
+    RecordingObserver,
+    RunningClock,
+    World,
+    release_instant,
+)
 from tests.topic_fixtures import read_topic_id
 
 
@@ -112,8 +120,8 @@ def make_at_times() -> Callable[..., AtTimes]:
 
 @pytest.fixture
 def clock() -> SteppedClock:
-    """A clock at the start of the first slot."""
-    return SteppedClock(ORIGIN)
+    """A clock at the start of the first slot, which jumps over each wait."""
+    return JumpingClock(ORIGIN)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from monitor.contracts.output_records import HotSpotsSnapshot
-from monitor.contracts.parameters import HotSpots, Parameters
+from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
@@ -75,6 +75,22 @@ def test_final_tick_names_the_busiest_locations(make_parameters: Make) -> None:
     assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, "50", 6)
     assert record.key.decode() == f"busiest/{value.time}"
     assert decide_complete(parameters, 12, LedgerState(), people).records == []
+
+
+def test_final_tick_asks_about_live_times(make_parameters: Make) -> None:
+    """At the final tick of hot spots, the question also has the times that an `at_times` monitor answers there."""
+    parameters = scheme_with(make_parameters)
+    noon, later = (parameters.grid.start(slot) + HOUR // 2 for slot in (10, 11))
+    moments = AtTimes("moments", Schedule((later,)), HUGE, 2, 2 * HOUR)
+    parameters = replace(parameters, at_times=(moments,))
+    decider = Decider(parameters, [0], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    assert [decider.build_questions(11)[shard].times for shard in range(3)] == [(noon, later), (noon,), (noon,)]
+    readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
+    values = [json.loads(record.value) for record in decider.decide(11, Evidence(readings), LedgerState()).records]
+    assert [(value["kind"], value["status"]) for value in values] == [
+        ("at_times", "complete"),
+        ("hot_spots", "complete"),
+    ]
 
 
 def test_incomplete_input_is_unknown(make_parameters: Make) -> None:

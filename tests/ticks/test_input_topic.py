@@ -24,7 +24,7 @@ from monitor.ticks.owner import LedgerTopic, Owner
 from tests.ingest import crafted
 from tests.kit.topics import recreate_topic
 from tests.ticks.owning import decide
-from tests.ticks.worlds import release_instant
+from tests.ticks.worlds import reading_instant
 
 Open = Callable[..., tuple[str, InputTopic]]
 Put = Callable[[str, int, int], None]
@@ -76,7 +76,7 @@ def test_owner_records_decide_no_tick(
     owners = [take_over(place, partition, parameters) for partition in (0, 1)]
     for owner in owners:
         decide(owner, 0)
-    clock.move_to(release_instant(parameters, 3))
+    clock.move_to(reading_instant(parameters, 3))
     owners[0].append(1, Decision((), {}))
     for _ in range(2):
         take_over(place, 1, parameters)

@@ -19,9 +19,11 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
+from monitor.contracts.slot_grid import SlotGrid
 from monitor.privacy.dwell import DwellRule
 from monitor.store.facts import OffsetRange, Portion
 from monitor.ticks.owner import Owner
+from monitor.ticks.partition import find_latest_release, find_reading_end, find_release_time
 from tests.builders import ORIGIN
 from tests.store.packed import pack_shard_facts
 
@@ -86,14 +88,16 @@ def report(people: int) -> list[Portion]:
 
 
 @pytest.mark.promise(20)
+@pytest.mark.parametrize("read_at", ["at once", "at the end of reading", "after it"])
 def test_work_after_the_wait_is_constant(
-    make_site: Callable[..., Any], make_parameters: Callable[..., Parameters], monkeypatch: pytest.MonkeyPatch
+    make_site: Callable[..., Any], make_parameters: Callable[..., Parameters], read_at: str
 ) -> None:
     """
     All kinds of answers are drawn before the wait. After it, the same functions run equally often for 0 and 300 visits.
 
-        as_of + tolerance     release time          append
-               | read, draw ······· |  the same calls  |
+        as_of + tolerance     end of reading    release time          append
+               | read, draw ······· | draw ········· |  the same calls  |
+                                    | nothing is read: unknown          |
     """
     parameters = ask_everything(make_parameters(places=4, threshold=HIGH))
     seen: dict[int, Counter[str]] = {}
@@ -103,12 +107,37 @@ def test_work_after_the_wait_is_constant(
         site = make_site(parameters, clock)
         assert site.release.take_over()
         site.windows.write([OffsetRange(0, 0, 1)], {0: report(people)})
-        clock.move_to(parameters.grid.as_of(0) + SECOND)
+        until = find_reading_end(parameters, 0, 0)
+        clock.move_to({"at once": parameters.grid.as_of(0) + SECOND, "after it": until + 1}.get(read_at, until))
         try:
             assert site.tick(0)
         finally:
             work.end()
-        assert site.statuses() == ["safe"] * 4 + ["complete"] * 3
+        expected = ["unknown"] * 7 if read_at == "after it" else ["safe"] * 4 + ["complete"] * 3
+        assert site.statuses() == expected
         seen[people] = work.calls
     assert seen[0]["Writer.append"] == 1
     assert seen[300] == seen[0]
+
+
+@pytest.mark.promise(20)
+@pytest.mark.parametrize(
+    ("slot", "delay", "tolerance", "taken_at", "until"),
+    [
+        (HOUR, 30 * SECOND, SECOND, 0, 31 * SECOND // 2),
+        (2 * SECOND, 900_000, 100_000, 0, 500_000),  # the smallest slots
+        (2 * SECOND, 101_000, 100_000, 0, 100_500),
+        (HOUR, 30 * SECOND, SECOND, 10 * SECOND, 25 * SECOND),  # a takeover in the next slot
+        (HOUR, 30 * SECOND, SECOND, HOUR - 10 * SECOND, HOUR - 6 * SECOND),  # shortly before it closes
+    ],
+)
+def test_reading_ends_halfway(
+    make_parameters: Callable[..., Parameters], slot: int, delay: int, tolerance: int, taken_at: int, until: int
+) -> None:
+    """Half of the time from the earliest reading to the release time is left for the decision."""
+    grid = SlotGrid(ORIGIN, slot)
+    parameters = replace(make_parameters(grid=grid), release_delay=delay, tolerance=tolerance)
+    as_of = grid.as_of(0)
+    assert find_reading_end(parameters, 0, as_of + taken_at) == as_of + until
+    due = find_release_time(parameters, 0, as_of + taken_at)
+    assert as_of + max(tolerance, taken_at) < as_of + until < due <= find_latest_release(parameters, 0)

@@ -15,7 +15,7 @@ from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import Writer, read_partition
 from tests.kit.topics import recreate_topic
-from tests.ticks.worlds import release_instant
+from tests.ticks.worlds import reading_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -31,13 +31,13 @@ def test_fenced_owner_takes_over_again(
     second = make_site(parameters, clock, first.place)
     assert first.release.take_over()
     assert second.release.take_over()
-    clock.move_to(release_instant(parameters, 0))
+    clock.move_to(reading_instant(parameters, 0))
     assert not first.tick(0)
     assert first.release.owner is None
     assert first.observer.ticks == []
     assert second.tick(0)
     assert first.release.take_over()
-    clock.move_to(release_instant(parameters, 1))
+    clock.move_to(reading_instant(parameters, 1))
     assert first.release.find_next_tick() == 1
     assert not first.tick(0)
     assert first.tick(1)
@@ -74,7 +74,7 @@ def test_unknown_outcome_is_never_drawn_again(
         raise UnreachableError("no broker answers")
 
     monkeypatch.setattr(Writer, "append", unacknowledged)
-    clock.move_to(release_instant(parameters, 0))
+    clock.move_to(reading_instant(parameters, 0))
     assert not site.tick(0)
     assert site.release.take_over()
     assert site.release.find_next_tick() == 1
@@ -99,10 +99,10 @@ def test_recreated_ledger_gets_no_answers(
     parameters = make_parameters()
     site = make_site(parameters, clock)
     site.release.take_over()
-    clock.move_to(release_instant(parameters, 0))
+    clock.move_to(reading_instant(parameters, 0))
     assert site.tick(0)
     recreate_topic(connections, site.place.topic)
-    clock.move_to(release_instant(parameters, 1))
+    clock.move_to(reading_instant(parameters, 1))
     with pytest.raises(LedgerChangedError):
         site.tick(1)
     assert list(read_partition(connections, site.place.topic, 0)) == []

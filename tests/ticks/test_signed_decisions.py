@@ -159,6 +159,14 @@ def test_only_signed_counts_are_repeated(parameters: Parameters) -> None:
             assert not verification.problem, outcomes
 
 
+def test_ended_counts_are_not_repeated(parameters: Parameters, noise: Noise) -> None:
+    """A signed answer repeats the noisy counts that still run (W = 3, F = 0), although an owner knows earlier ones."""
+    town = Town(parameters, noise)
+    decisions = [town.run_tick("committed") for _ in range(4)]
+    repeated = [[mark["tick"] for mark in value_of(each.records[0])["answers"]] for each in decisions]
+    assert repeated == [[FIRST], [FIRST], [FIRST], [FIRST + 3]]
+
+
 @pytest.mark.promise(1, 45)
 def test_hidden_counts_are_spent(parameters: Parameters, noise: Noise) -> None:
     """

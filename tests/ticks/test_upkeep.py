@@ -18,7 +18,7 @@ from monitor.errors import EvictionError, UnreachableError, WindowsError
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question
 from monitor.ticks.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from tests.store.packed import pack_shard_facts
-from tests.ticks.worlds import World, release_instant
+from tests.ticks.worlds import World, reading_instant
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -75,7 +75,7 @@ class TestEviction:
         statuses: dict[tuple[str, str], list[str]] = {}
         stations = []
         for tick in range(10):
-            clock.move_to(release_instant(parameters, tick))
+            clock.move_to(reading_instant(parameters, tick))
             site.tick(tick)
             for record in site.release.last_records:
                 value = json.loads(record.value)
@@ -103,7 +103,7 @@ class TestEviction:
         site.release.take_over()
         site.windows.write([OffsetRange(0, 0, 1)], {0: pack_shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})})
         for tick in range(6):
-            clock.move_to(release_instant(parameters, tick))
+            clock.move_to(reading_instant(parameters, tick))
             site.tick(tick)
         reading = site.windows.read({0: Question(((COMPLETE_FROM_START, [0]),), (noon,))})[0]
         assert reading.counts[0][0] == 0

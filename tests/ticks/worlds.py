@@ -10,6 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
@@ -23,7 +24,7 @@ from monitor.ticks.context import ReleaseContext
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.partition import PartitionRelease, find_reading_end
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 
@@ -59,6 +60,14 @@ class RunningClock:
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # never woken
         self.instant = max(self.instant, instant)
+        return True
+
+
+class JumpingClock(SteppedClock):
+    """A clock that moves to the end of each wait."""
+
+    def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # never woken
+        self.move_to(max(instant, self.now()))
         return True
 
 
@@ -327,3 +336,8 @@ def make_short_slots(make_parameters: Callable[..., Parameters], **kept: Any) ->
     """Return parameters for the system clock: slots of two seconds, released half a second after their end."""
     parameters = make_parameters(grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), 2 * SECOND), **kept)
     return replace(parameters, release_delay=500 * MILLISECOND, tolerance=10 * MILLISECOND)
+
+
+def reading_instant(parameters: Parameters, tick: int) -> int:
+    """Return the last instant at which a tick's facts are read."""
+    return find_reading_end(parameters, tick, 0)
