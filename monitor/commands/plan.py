@@ -16,13 +16,11 @@ from rich.console import Console
 from monitor.commands.options import EXISTING, add_delays_option, read_duration
 from monitor.config import load_config
 from monitor.contracts.instants import SECOND
-from monitor.errors import EpsilonError, FailedError, UsageError
+from monitor.errors import EpsilonError, UsageError
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.tools.plan.find_plans import AtTimesOptions, OverTimeOptions, find
 from monitor.tools.plan.nearby import list_choices
-from monitor.tools.plan.outcomes import Plan
 from monitor.tools.plan.render import make_choices_tree, make_plans_tree, render_choices, render_plans
-from monitor.tools.plan.svg import draw_svg
 from monitor.tools.plan.targets import PERIOD, Targets
 from monitor.tools.report_delays import read_report_delays
 
@@ -92,10 +90,7 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @add_delays_option
 @_add("--counts-at-least", "The least share of visits that must be reported in time (see --delays).", _read_chance)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file (.svg)."
-)
-def plan(config_file: Path | None, as_json: bool, picture: Path | None, **options: Any) -> None:  # noqa: FBT001  # by name
+def plan(config_file: Path | None, as_json: bool, **options: Any) -> None:  # noqa: FBT001  # by name
     """Find monitor settings that meet given targets.
 
     The settings are T, ε, window, update rate and answers per window. If none meet the targets, the command explains
@@ -103,31 +98,18 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **option
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     targets = read_targets(given)
-    if picture is not None and picture.suffix.lower() != ".svg":
-        raise UsageError(f"--picture is {picture.name}: expected a name that ends in .svg; rename the file.")
     if config_file is None:
         found = find(targets, read_design_options(given))
         tree, render = partial(make_plans_tree, found, targets), partial(render_plans, found, targets.period)
-        drawn = {str(found[0].plan): found[0].plan}
     elif fixed := _list_options(given, _FIXED):
         raise UsageError(f"{fixed}: already set by the configuration; leave it out, or leave out --config.")
     else:
         choices = list_choices(load_config(config_file, os.environ), targets)
         tree, render = partial(make_choices_tree, choices, targets), partial(render_choices, choices)
-        drawn = {f"{name}: {listed[0].outcome.plan}": listed[0].outcome.plan for name, listed in choices.items()}
     if as_json:
         click.echo(json.dumps(tree(), ensure_ascii=False, indent=2))
     else:
         render(Console())
-    if picture is not None:
-        _draw(picture, drawn, targets)
-
-
-def _draw(picture: Path, plans: dict[str, Plan], targets: Targets) -> None:
-    try:
-        picture.write_text(draw_svg(plans, targets), encoding="utf-8")
-    except OSError as error:
-        raise FailedError(f"--picture: {picture} cannot be written ({error.strerror}).") from error
 
 
 def read_targets(given: dict[str, Any]) -> Targets:

@@ -14,8 +14,7 @@ from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.report import ASSUMPTION
 from monitor.tools.check.wording import format_amount, format_percent, format_share
 from monitor.tools.plan.nearby import Choice
-from monitor.tools.plan.outcomes import PlanOutcome
-from monitor.tools.plan.svg import compute_curves
+from monitor.tools.plan.outcomes import Plan, PlanOutcome
 from monitor.tools.plan.targets import Targets
 
 FLOOR = (
@@ -85,6 +84,25 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
     )
     _say(console, FLOOR)
     _say(console, ASSUMPTION)
+
+
+def compute_curves(plan: Plan, targets: Targets) -> list[dict[str, float]]:
+    """Return the chances per update for each count of people, to about 20 % above both T and the target's people.
+
+    `alarm` is e^(-ε(T - f)) at the smallest ε of an answer, and false below T. `miss` is 1 - e^(-ε(T - f)) at the
+    largest ε. Each is the worst case if locations have different shares of ε. `silent` is the share of time in which
+    the location is paused.
+    """
+    most = max(plan.threshold, targets.alarm or 0)
+    return [
+        {
+            "people": people,
+            "alarm": plan.compute_false_alarm(people),
+            "miss": 1 - plan.compute_alarm(people),
+            "silent": plan.compute_silence(people),
+        }
+        for people in range(most + most // 5 + 2)
+    ]
 
 
 def make_plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from decimal import Decimal, getcontext
 from fractions import Fraction
@@ -24,12 +23,11 @@ from monitor.tools.plan.designs import Design, design_over_time
 from monitor.tools.plan.find_plans import OverTimeOptions
 from monitor.tools.plan.nearby import PRESENT, list_choices
 from monitor.tools.plan.outcomes import Plan, compute_silent_share
+from monitor.tools.plan.render import compute_curves
 from monitor.tools.plan.solve import GRID, find_plans, rank, solve
-from monitor.tools.plan.svg import compute_curves, draw_svg
 from monitor.tools.plan.targets import Targets
 
 EXAMPLES = Path(__file__).parents[3] / "config"
-SVG = "{http://www.w3.org/2000/svg}"
 
 getcontext().prec = 60
 
@@ -197,7 +195,6 @@ def test_nearest_target_can_be_met(every_design: tuple[Design, ...], targets: Ta
         ("--threshold 3 --epsilon 1 --kind at_times --window 14d", "only for monitors of kind over_time"),
         ("--threshold 3 --epsilon 1 --at 18:00", "only for monitors of kind at_times"),
         ("--threshold 3 --epsilon 1 --kind at_times --at 25:00", "a time of day"),
-        ("--threshold 3 --epsilon 1 --picture plan.png", "ends in .svg"),
     ],
 )
 def test_invalid_options_are_refused(line: str, message: str) -> None:
@@ -270,20 +267,6 @@ def test_length_of_silence() -> None:
     assert Plan(design_over_time(HOUR, 4, 1, 5), Fraction(1), 5).silence == 0
 
 
-def test_svg_has_the_curves() -> None:
-    """The SVG file is well-formed, has the curves, and escapes its titles."""
-    plan = Plan(FORTNIGHT, Fraction(1), 10)
-    root = ET.fromstring(draw_svg({"<a & b>": plan, "another": plan}, ASKED))  # noqa: S314  # our own text
-    assert root.tag == f"{SVG}svg"
-    assert "<a & b>" in [text.text for text in root.iter(f"{SVG}text")]
-    paths = {path.get("class"): path.get("d") or "" for path in root.iter(f"{SVG}path")}
-    assert set(paths) == {"alarm", "limit", "miss", "silent"}
-    points = [point.split() for point in paths["miss"].removeprefix("M ").split(" L ")]
-    assert [float(y) for _, y in points] == pytest.approx(
-        [300 - 240 * (1 - plan.compute_alarm(people)) for people in range(len(points))], abs=0.01
-    )
-
-
 def test_present_choice_comes_first() -> None:
     """The present choice comes first, with the payment that `check` reports."""
     config = load_config(EXAMPLES / "city.yaml", {})
@@ -309,12 +292,10 @@ def test_neighbours_show_missed_targets() -> None:
 
 @pytest.mark.parametrize("name", ["city.yaml", "demo.yaml"])
 @pytest.mark.parametrize("extra", ["", " --json", " --false-alarm-every 1y --alarm-at 9 --with 0.9"])
-def test_every_example_can_be_planned(name: str, extra: str, tmp_path: Path) -> None:
+def test_every_example_can_be_planned(name: str, extra: str) -> None:
     """`plan` runs on the examples in config/."""
-    file = tmp_path / "plan.svg"
-    result = run(f"--config {EXAMPLES / name}{extra} --picture {file}")
+    result = run(f"--config {EXAMPLES / name}{extra}")
     assert result.exit_code == EXIT_DONE, result.output
-    assert len(ET.parse(file).getroot().findall(f"{SVG}g")) >= 2  # noqa: S314  # our own file
 
 
 def test_options_of_the_configuration_are_refused() -> None:
