@@ -198,6 +198,8 @@ class Verification:
         answers that are signed: their `ce_time` is signed too, and so shows that they are later.
         """
         signed = found is not None and found.has_signed(answers)
+        if signed and not answers:
+            partition.skipped = False  # a partition without places: nothing of it waits to be shown
         if self._since is not None and not (signed and self._is_later(answers)):
             return self._skip(partition, answers)
         if found is None:
@@ -217,7 +219,7 @@ class Verification:
 
     def _skip(self, partition: _Partition, answers: list[Published]) -> list[Published]:
         """Skip answers before the first checkpoint. With `since`, return what the snapshots among them are about."""
-        if not partition.skipped:
+        if answers and not partition.skipped:
             partition.skipped = True
             log.warning("%s: no answer of it is shown until one is", self.unverified)
         if self._since is None:

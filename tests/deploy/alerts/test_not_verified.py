@@ -30,9 +30,9 @@ def list_states(site: Site) -> set[str]:
 
 def is_blank(site: Site) -> bool:
     """Return whether the alert's condition holds, the page is not ready, and every place is unknown."""
-    status, why = site.fetch("page_metrics", "/readyz")
     if f"{GAUGE} 1.0" not in site.fetch("page_metrics", "/metrics")[1]:
         return False
+    status, why = site.fetch("page_metrics", "/readyz")
     assert (status, "output partition" in why) == (503, True)
     return list_states(site) == {"unknown"}
 
@@ -59,7 +59,6 @@ def test_runbook_brings_display_back(site: Site, eventually: Eventually) -> None
     with forged_answer(site, eventually):
         eventually(lambda: is_blank(site), START_SECONDS)
         assert site.run_commands("an-answer-is-not-verified")
-        assert "NOT VERIFIED" in watch(site)
         site.page.stop()
         site.page.start()
         eventually(lambda: is_blank(site), START_SECONDS)

@@ -67,6 +67,15 @@ def test_forged_time_does_not_count() -> None:
     assert values == list_values(ticks[3:])
 
 
+def test_partition_without_places_hides_nothing() -> None:
+    """A partition whose ticks have no answers is verified, also after a forged record in it."""
+    log, forged = open_log(), make_answers(1)
+    empty = [log.sign(tick, tick * HOUR, []) for tick in range(4)]
+    for records in (empty, [*empty[:2], *forged, *empty[2:]]):
+        verification, values = begin(2 * HOUR, records)
+        assert (verification.problem, verification.unverified, values) == ("", "", [])
+
+
 def test_waiting_display_says_why() -> None:
     """Until a tick after `since` is signed, the verification says that there is none."""
     verification, values = begin(9 * HOUR, [record for tick in make_ticks() for record in tick])
