@@ -15,18 +15,19 @@ from rich.console import Console
 from rich.progress import Progress
 
 from monitor.commands.options import EXISTING, NEW, read_duration
-from monitor.errors import FailedError, UsageError
+from monitor.errors import FailedError, UsageError, escape_controls
 from monitor.tools.convert.conversion import Conversion, Shape
 from monitor.tools.convert.formats import CASES, GTFS, MAPS, POINTS, TABLE, choose_visit_reader, read_registry
 from monitor.tools.convert.local_times import locate_day
 from monitor.tools.convert.places import Places, write_registry
-from monitor.tools.convert.points import RFC3339, Columns
-from monitor.tools.convert.rows import NothingValidError, Tally
+from monitor.tools.convert.points import RFC3339, Columns, TimeColumns
+from monitor.tools.convert.rows import SHOWN_PROBLEMS, NothingValidError, Tally
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _ONLY_POINTS: Final = (
-    "person_column", "location_column", "time_column", "time_format", "delimiter", "merge", "gap", "person_per_day",
+    "person_column", "location_column", "time_column", "date_column", "end_column", "end_date_column", "time_format",
+    "delimiter", "merge", "gap", "person_per_day",
 )  # fmt: skip
 
 
@@ -70,16 +71,22 @@ def _read_day(_: click.Context, __: click.Parameter, value: str | None) -> date 
 @click.option("--timezone", "zone", callback=_read_zone, metavar="ZONE", help="The zone of times without an offset.")
 @click.option("--person-column", default=Columns().person, show_default=True, help="The column of the person's id.")
 @click.option("--location-column", default=Columns().location, show_default=True, help="The column of the place's id.")
-@click.option("--time-column", default=Columns().time, show_default=True, help="The column of the time.")
+@click.option("--time-column", default=Columns().start.time, show_default=True, help="The column of the time.")
+@click.option("--date-column", help="The column of the date, if --time-column has only the time of day.")
+@click.option("--end-column", help="The column of the time at which the person left; an empty cell leaves it open.")
+@click.option("--end-date-column", help="The column of its date, if it is not that of --date-column.")
 @click.option(
-    "--time-format", default=RFC3339, show_default=True, help="rfc3339, epoch (seconds), or a strptime pattern with %z."
+    "--time-format",
+    default=RFC3339,
+    show_default=True,
+    help="rfc3339, epoch (seconds), or a strptime pattern; of two columns, with a space between date and time.",
 )
 @click.option("--delimiter", default=",", show_default=True, help="Column separator.")
 @click.option(
     "--stay",
     callback=read_duration,
     metavar="DURATION",
-    help="How long a visit without an end lasts; without it, the end is left open.",
+    help="How long a visit without an end lasts; without it, the end is left open. Whole days are those of --timezone.",
 )
 @click.option(
     "--until",
@@ -104,15 +111,17 @@ def _read_day(_: click.Context, __: click.Parameter, value: str | None) -> date 
 )
 @click.option("--person-per-day", is_flag=True, help="Treat the same id on another day (UTC) as another person.")
 @add_consent_option
-@click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
+@click.option("--strict", is_flag=True, help="Write nothing and exit with 1 if there is a bad row or a warning.")
 def convert(**options: Any) -> None:
     """Turn recorded points, or an export of a case system, into a file of visits and a registry.
 
-    A point (CSV: person, place, time) is a check-in: a visit that begins at its time and ends after --stay. Without
-    --stay its end is left open, and the service applies its default stay. With --merge, points at one place that are at
-    most --gap apart become one visit. It ends at the last point plus the gap, or when the person is seen elsewhere.
-    This requires each person's points in order of time (a file sorted by time, or by person and time), which is
-    checked. Memory then grows with the number of people.
+    A point (CSV: person, place, time) is a check-in: a visit that begins at its time and ends at that of --end-column,
+    or after --stay. Without both its end is left open, and the service applies its default stay. A date without a time
+    is a visit of the whole day. A time that occurs twice, because the clocks are set back, is both.
+
+    With --merge, points at one place that are at most --gap apart become one visit. It ends at the last point plus the
+    gap, or when the person is seen elsewhere. This requires each person's points in order of time (a file sorted by
+    time, or by person and time), which is checked. Memory then grows with the number of people.
 
     An export is a JSON document, or NDJSON if its name ends in .ndjson or .jsonl: exposures at a Location (fhir), cases
     with exposures (sormas), or cases with dateRanges (godata). A time or date without an offset needs --timezone, and
@@ -120,7 +129,11 @@ def convert(**options: Any) -> None:
     at the first and ends at the second.
 
     Invalid rows are counted, reported on standard error with position and reason (at most 20), and left out. If no row
-    is valid, the command exits with 1, prints the number of rows by reason, and writes nothing.
+    is valid, the command exits with 1, prints the number of rows by reason, and writes nothing. A broken quote in CSV
+    would hide rows: the command exits with 2, names its line, and writes nothing.
+
+    At the end it prints what to compare with the file: its rows and lines, the days of the visits, the columns that
+    were not used, and warnings, such as visits without length or at midnight, and ids that a spreadsheet has changed.
 
     Use a public list of places (--locations) as the registry. Without one the registry contains the places found in
     the data, and its entries reveal where people have been (docs/rules.md, rule 6). Without --visits only the registry
@@ -140,6 +153,7 @@ def convert(**options: Any) -> None:
 
 def _check_options(options: dict[str, Any]) -> None:
     """Raise UsageError if options are missing or exclude each other."""
+    _check_files(options)
     if (options["visits"] is None) != (options["out"] is None):
         raise UsageError("--visits and --out need each other: name the file to read and the one to write")
     if options["visits"] is None and (options["locations"] is None or options["registry"] is None):
@@ -150,6 +164,23 @@ def _check_options(options: dict[str, Any]) -> None:
         if given:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             raise UsageError(f"{names}: only for points, not with --from {options['source']}: remove it")
+
+
+def _check_files(options: dict[str, Any]) -> None:
+    """Raise UsageError if a file to write is another file of the command: its content would be lost."""
+    for written in ("out", "registry"):
+        for other in ("visits", "locations", "out"):
+            if other != written and _is_same(options[written], options[other]):
+                raise UsageError(
+                    f"--{written} is the file of --{other}, {options[other]}: expected another one, because it would "
+                    "be replaced"
+                )
+
+
+def _is_same(first: Path | None, second: Path | None) -> bool:
+    if first is None or second is None:
+        return False
+    return first.samefile(second) if first.exists() and second.exists() else first.resolve() == second.resolve()
 
 
 def _read_places(options: dict[str, Any], console: Console) -> Places:
@@ -172,6 +203,7 @@ def _convert_visits(options: dict[str, Any], places: Places | None, console: Con
             source, options["out"], strict=options["strict"], on_progress=lambda done: bar.update(task, completed=done)
         )
     _report(console, conversion.tally, options["out"], "visits")
+    _report_content(console, conversion.tally, has_end=options["end_column"] is not None)
     return conversion.list_places()
 
 
@@ -187,6 +219,17 @@ def _report(console: Console, tally: Tally, path: Path, what: str) -> None:
     )
 
 
+def _report_content(console: Console, tally: Tally, *, has_end: bool) -> None:
+    """Print what to compare with the file, and warnings."""
+    lines = ["; ".join(tally.notes)]
+    if tally.unused:
+        hint = "" if has_end else " (if one has the end of a visit, name it with --end-column)"
+        more = f" and {len(tally.unused) - SHOWN_PROBLEMS} more" if len(tally.unused) > SHOWN_PROBLEMS else ""
+        lines.append(f"columns not used: {', '.join(tally.unused[:SHOWN_PROBLEMS])}{more}{hint}")
+    for line in [*lines, *(f"warning: {warning}" for warning in tally.warnings)]:
+        console.print(escape_controls(line), markup=False, highlight=False, soft_wrap=True)
+
+
 def _read_columns(options: dict[str, Any]) -> Columns:
     delimiter = options["delimiter"].replace("\\t", "\t")
     if len(delimiter) != 1 or delimiter in '"\r\n':
@@ -194,11 +237,24 @@ def _read_columns(options: dict[str, Any]) -> Columns:
     return Columns(
         options["person_column"],
         options["location_column"],
-        options["time_column"],
+        TimeColumns(options["time_column"], options["date_column"] or ""),
+        _read_end_columns(options),
         delimiter,
         options["time_format"],
         options["zone"],
     )
+
+
+def _read_end_columns(options: dict[str, Any]) -> TimeColumns | None:
+    if options["end_column"] is None:
+        if options["end_date_column"] is not None:
+            raise UsageError(
+                "--end-date-column needs --end-column: name the column of the time at which the person left"
+            )
+        return None
+    if options["merge"]:
+        raise UsageError("--end-column and --merge exclude each other: a point that is merged has no end of its own")
+    return TimeColumns(options["end_column"], options["end_date_column"] or options["date_column"] or "")
 
 
 def _read_shape(options: dict[str, Any]) -> Shape:
@@ -211,6 +267,7 @@ def _read_shape(options: dict[str, Any]) -> Shape:
         report_delay=options["report_delay"],
         person_per_day=options["person_per_day"],
         consent=options["consent"],
+        zone=options["zone"],
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -10,6 +9,7 @@ import click
 from monitor.config.key_form import create_key
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import UsageError
+from monitor.tools.new_files import create_file
 
 
 @click.command()
@@ -28,8 +28,8 @@ def keygen(file: Path, name: str | None) -> None:
     """
     key = create_key() if name is None else _create_signing_key(name)
     try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-            out.write(key + "\n")
+        with create_file(file) as out:
+            out.write(f"{key}\n".encode())
     except FileExistsError:
         raise UsageError(f"{file} exists: expected a new file, because a key that is in use must not be lost") from None
     except OSError as error:

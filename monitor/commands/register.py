@@ -16,6 +16,7 @@ from monitor.config import load_valid_config
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import to_datetime
 from monitor.errors import FailedError, UsageError
+from monitor.tools.new_files import PUBLIC, replace_file
 from monitor.tools.register.entry import build_entry, to_yaml
 from monitor.tools.register.figures import CURATOR_TYPES, OPEN, SECTORS, Figures, Publisher, collect_figures
 from monitor.tools.register.pages import write_assessment, write_notice
@@ -73,7 +74,8 @@ def register(
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (out / name).write_text(text, encoding="utf-8")
+            with replace_file(out / name, mode=PUBLIC) as file:
+                file.write(text.encode())
     except OSError as error:
         raise FailedError(f"--out: {error.filename} cannot be written ({error.strerror}).") from error
     for name, text in files.items():

@@ -45,7 +45,7 @@ class BoundedLines:
 
     `path`: the file. `position` returns how many bytes of it have been read. `row`: the lines of the present row.
     `line`: the number of lines read. `joined`: how many rows had several lines; `first_joined`: where the first began.
-    `unused`: the columns of the header that were not asked for.
+    `unused`: the columns of the header that were not asked for; None if there is no header.
 
     Raises:
         FileFormatError: (in iteration and `read`) a row is too long, or the file expands too much.
@@ -54,7 +54,7 @@ class BoundedLines:
     def __init__(self, path: Path, text: TextIO, position: Callable[[], int], longest: int = LONGEST_ROW) -> None:
         self.path, self.position = path, position
         self.row: list[str] = []
-        self.unused: tuple[str, ...] = ()
+        self.unused: tuple[str, ...] | None = None
         self.line = self.joined = self.first_joined = 0
         self._text, self._longest = text, longest
         self._length = self._total = 0

@@ -14,6 +14,7 @@ from monitor.contracts.instants import format_instant
 from monitor.contracts.signed_notes import Signer
 from monitor.errors import UsageError
 from monitor.tools.audit.findings import ProvenStretch
+from monitor.tools.new_files import PUBLIC, replace_file
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,6 @@ class ResultFile:
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise UsageError(f"--result {path}: the folder does not exist or cannot be written to")
         self._path, self._cosigner = path, cosigner
-        self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
         self._written: tuple[ProvenStretch, Mapping[int, str]] | None = None
         self._failed = False
         self.cosigned = _read_cosigned(path)
@@ -57,8 +57,8 @@ class ResultFile:
             result["cosigned"] = {number: self._cosigner.cosign(note, now) for number, note in sorted(notes.items())}
             self.cosigned |= notes
         try:
-            self._part.write_text(json.dumps(result) + "\n", encoding="utf-8")
-            self._part.replace(self._path)
+            with replace_file(self._path, mode=PUBLIC) as file:
+                file.write(f"{json.dumps(result)}\n".encode())
         except OSError as error:
             if not self._failed:
                 log.warning("the result cannot be written to %s: %s", self._path, error.strerror)

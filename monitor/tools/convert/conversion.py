@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
 
 from monitor.config.bounded_lines import BoundedLines, open_lines
 from monitor.contracts.instants import format_instant, to_datetime
 from monitor.errors import UsageError
 from monitor.tools.convert.files import CONSENT_HEADER, VISITS_HEADER, consents, format_csv_line, open_atomically
+from monitor.tools.convert.local_times import add_stay
 from monitor.tools.convert.places import Place, Places
+from monitor.tools.convert.plausibility import Plausibility
 from monitor.tools.convert.rows import BadRowError, NothingValidError, Rows, Stay, Tally, check_id, check_instant
 
 _REPORT_EVERY: Final = 10_000  # rows
@@ -30,7 +33,7 @@ class Shape:
     into one visit, which ends at the last point plus the gap, or at the person's next point elsewhere if that is
     earlier. `report_delay`: the time from the end of a visit (its beginning if the end is open) to its report.
     `person_per_day`: the same id on another UTC day is another person. `consent`: the share of people who consent to
-    lower bounds; None writes no such column.
+    lower bounds; None writes no such column. `zone`: the zone whose days, of 23 to 25 hours, a stay of whole days has.
     """
 
     stay: int | None = None
@@ -39,6 +42,7 @@ class Shape:
     report_delay: int | None = None
     person_per_day: bool = False
     consent: float | None = None
+    zone: ZoneInfo | None = None
 
 
 class Conversion:
@@ -58,6 +62,7 @@ class Conversion:
         self._accepts_any = places is None
         self.places = places or Places()
         self.tally = Tally(Path())
+        self._plausibility = Plausibility(shape.zone)
 
     def run(self, visits: Path, out: Path, *, strict: bool, on_progress: Callable[[int], object]) -> None:
         """Convert a file. `on_progress` is called with the number of bytes read so far.
@@ -67,10 +72,10 @@ class Conversion:
 
         Raises:
             UsageError: the file has another format, or points to merge are not in order of time.
-            BadRowError: a row is invalid and `strict` is true. No file is written.
+            BadRowError: `strict` is true, and a row is invalid, or something may have been misread. No file is written.
             NothingValidError: no row is valid. No file is written.
         """
-        self.tally = Tally(visits, strict)
+        self.tally, self._plausibility = Tally(visits, strict), Plausibility(self._shape.zone)
         with open_lines(visits) as lines, open_atomically(out) as target:
             target.write(format_csv_line(VISITS_HEADER if self._shape.consent is None else CONSENT_HEADER))
             rows = self.tally.count(self._read(lines, visits))
@@ -81,10 +86,27 @@ class Conversion:
             on_progress(lines.position())
             if not self.tally.written:
                 raise NothingValidError(self.tally.explain_none("visit"))
+            self._judge(lines)
 
     def list_places(self) -> Places:
         """Return the places for a registry: those that the file names are in the order of their ids."""
         return Places(dict(sorted(self.places.rows.items()))) if self._accepts_any else self.places
+
+    def _judge(self, lines: BoundedLines) -> None:
+        """Add notes and warnings to the tally. Raise BadRowError if there is a warning, and the tally is strict."""
+        tally = self.tally
+        if lines.unused is not None:
+            tally.unused = lines.unused
+            tally.notes.append(f"{tally.rows:,} rows in {max(0, lines.line - 1):,} lines after the header")
+        tally.notes.append(self._plausibility.describe_days())
+        if lines.joined:
+            tally.warnings.append(
+                f"{lines.joined:,} rows have line breaks in their cells (the first: line {lines.first_joined}): if "
+                "these are not texts of several lines, a quote is missing"
+            )
+        tally.warnings += self._plausibility.find_warnings()
+        if tally.strict and tally.warnings:
+            raise BadRowError("\n  ".join([f"{tally.path}: --strict writes nothing, because", *tally.warnings]))
 
     def _accept(self, rows: Located, on_progress: Callable[[], object]) -> Located:
         """Yield the visits that can be written, and count the others."""
@@ -92,9 +114,12 @@ class Conversion:
             if self.tally.rows % _REPORT_EVERY == 0:
                 on_progress()
             try:
-                yield where, self._check(stay)
+                accepted = self._check(stay)
             except BadRowError as error:
                 self.tally.refuse(where, str(error))
+                continue
+            self._plausibility.add(where, accepted._replace(person_id=stay.person_id))
+            yield where, accepted
 
     def _check(self, stay: Stay) -> Stay:
         person_id, location_id, arrived_at = stay[:3]
@@ -103,6 +128,8 @@ class Conversion:
             raise BadRowError("the location is not in the file of locations")
         check_instant("time", arrived_at)
         left_at = self._find_end(stay)
+        if left_at is not None and self._shape.merge_gap is not None:
+            raise BadRowError("the point has a date without a time, or an end: --merge needs times")
         if left_at is not None:
             check_instant("end", left_at)
             if left_at < arrived_at:
@@ -126,7 +153,7 @@ class Conversion:
         if stay.left_at is not None:
             return stay.left_at
         if self._shape.stay is not None:
-            return latest + self._shape.stay
+            return add_stay(latest, self._shape.stay, self._shape.zone)
         if latest != stay.arrived_at:
             raise BadRowError("the clocks change at this local time, and the visit has no end: give --stay, or offsets")
         return None

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from monitor.contracts.instants import SECOND, parse_instant, parse_local, to_datetime, to_instant
+from monitor.contracts.instants import DAY, SECOND, parse_instant, parse_local, to_datetime, to_instant
 from monitor.errors import TimeError
 from monitor.tools.convert.rows import BadRowError, Stay
 
@@ -86,6 +86,17 @@ def locate_day(day: date, zone: ZoneInfo) -> Moment:
     if begin >= end:
         raise BadRowError(f"the date does not exist in {zone.key}: the clocks skip it")
     return Moment(begin, end, is_day=True)
+
+
+def add_stay(arrived_at: int, stay: int, zone: ZoneInfo | None) -> int:
+    """Return the end of a stay. Whole days are days of the zone, of 23 to 25 hours, if there is one."""
+    if zone is None or stay % DAY:
+        return arrived_at + stay
+    try:
+        local = to_datetime(arrived_at).astimezone(zone).replace(tzinfo=None)
+        return locate_time(local + timedelta(days=stay // DAY), zone).latest
+    except OverflowError:
+        raise BadRowError("the end is not in the years 1 to 9998") from None
 
 
 def widen_midnight(moment: Moment, zone: ZoneInfo) -> Moment:

@@ -56,7 +56,8 @@ class Tally:
     """The counts of a file: `rows` = `written` + `bad` + `passed`, unless points are merged.
 
     `passed` counts what has nothing to convert. `reasons` counts bad rows by reason; `problems` has messages about the
-    first ones. With `strict`, the first bad row ends the conversion.
+    first ones. `notes` describe the file; `warnings` say what may have been misread. With `strict`, the first bad row
+    ends the conversion, and no file with warnings is written. `unused`: the columns that were not asked for.
     """
 
     path: Path
@@ -66,6 +67,9 @@ class Tally:
     bad: int = 0
     passed: int = 0
     problems: list[str] = field(default_factory=list)
+    unused: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, where: str, reason: str) -> None:

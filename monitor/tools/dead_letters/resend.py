@@ -8,9 +8,8 @@ visit that is too late for every window and horizon stays too late. Messages nam
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,9 +28,9 @@ from monitor.store.facts import HASH_BYTES
 from monitor.store.hashing import PersonHasher
 from monitor.tools.dead_letters.letters import Letter
 from monitor.tools.dead_letters.render import describe
+from monitor.tools.new_files import create_file
 
 SEND_SECONDS: Final = 30.0
-OWNER_ONLY: Final = 0o600
 MOST_LINES: Final = 20
 """The most line numbers that a message lists."""
 
@@ -51,22 +50,18 @@ def export_letters(letters: Iterable[Letter], path: Path) -> int:
     Raises:
         UsageError: the file exists, or cannot be created.
     """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
-    except FileExistsError as error:
-        raise UsageError(f"--export {path}: the file exists: give the name of a new file") from error
-    except OSError as error:
-        raise UsageError(f"--export {path}: the file cannot be created: {error.strerror}") from error
-    written = 0
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            for letter in letters:
-                if letter.headers is not None:
-                    file.write(json.dumps(_to_line(letter), ensure_ascii=False) + "\n")
-                    written += 1
-    except BaseException:
-        path.unlink()  # an incomplete export is useless, and it names people
-        raise
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(create_file(path))
+        except FileExistsError as error:
+            raise UsageError(f"--export {path}: the file exists: give the name of a new file") from error
+        except OSError as error:
+            raise UsageError(f"--export {path}: the file cannot be created: {error.strerror}") from error
+        written = 0
+        for letter in letters:
+            if letter.headers is not None:
+                file.write(f"{json.dumps(_to_line(letter), ensure_ascii=False)}\n".encode())
+                written += 1
     return written
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from monitor.contracts.instants import DAY, format_instant
-from monitor.tools.convert.files import VISITS_HEADER
+from monitor.tools.convert.files import VISITS_HEADER, format_csv_line, open_atomically
 from monitor.tools.town import Town
 
 POPULATION: Final = 80_000
@@ -38,8 +37,7 @@ def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, da
     step = max(1, len(rows) // (len(faults) + 1))
     for number, fault in reversed(list(enumerate(faults[: len(rows) // 2], start=1))):
         rows.insert(number * step, rows[min(number * step, len(rows) - 1)] | fault)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, VISITS_HEADER)
-        out.writeheader()
-        out.writerows(rows)
+    with open_atomically(path) as file:
+        for row in (VISITS_HEADER, *(tuple(row.values()) for row in rows)):
+            file.write(format_csv_line(row))
     return len(rows)

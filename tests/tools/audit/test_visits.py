@@ -208,3 +208,38 @@ def test_deletions_are_read_as_by_the_service(mark: object, tiny: Tiny) -> None:
     [read] = decode(json.dumps(visit).encode(), 7, read_terms(tiny.write()[1]))
     assert isinstance(read, int) == isinstance(read_visit(visit), Fault)
     assert isinstance(read, int) == (json.dumps(mark).strip('"') == "true")
+
+
+NINE = "2026-01-01T00:10:00Z"
+HIDDEN = {
+    "an open quote": ['p1,park,{t},,,"x', "p2,park,{t},,,", "p3,park,{t},,,"],
+    "text after a quote": ['p1,park,{t},,,"x', 'p2,park,{t},,,"y', "p3,park,{t},,,"],
+    "two quotes": ['p1,park,{t},,,"x', "p2,park,{t},,,", 'p3,park,{t},,,y"'],
+    "a quote in a place": ['p1,"park,{t},,,', "p2,park,{t},,,", 'p3,park",{t},,,'],
+}
+
+
+@pytest.mark.parametrize("lines", HIDDEN.values(), ids=HIDDEN)
+def test_hidden_visits_are_refused(lines: list[str], tiny: Tiny) -> None:
+    """A file in which a quote hides visits is refused, with the line: they would be missing in each recount."""
+    tiny.lines[:] = [f"{tiny.lines[0]},note", *(line.format(t=NINE) for line in lines)]
+    visits, config, _alerts = tiny.write()
+    with pytest.raises(AuditError, match="line"):
+        list(read_visits(visits, read_terms(config)))
+
+
+def test_mark_and_line_breaks_are_read(tiny: Tiny) -> None:
+    """A byte order mark is no part of the header, and a note may have line breaks."""
+    tiny.lines[:] = [f"\ufeff{tiny.lines[0]},note", f'p1,park,{NINE},,,"a', 'b, c, d"', f"p2,park,{NINE},,,"]
+    visits, config, _alerts = tiny.write()
+    read = list(read_visits(visits, read_terms(config)))
+    assert [line.person for line in read if not isinstance(line, int)] == ["p1", "p2"]
+
+
+@pytest.mark.parametrize("name", ["person_id", "left_at"])
+def test_repeated_columns_are_refused(name: str, tiny: Tiny) -> None:
+    """A column that occurs twice is refused, because either could be meant."""
+    tiny.lines[0] += f",{name}"
+    visits, config, _alerts = tiny.write()
+    with pytest.raises(AuditError, match=f"{name} more than once"):
+        list(read_visits(visits, read_terms(config)))

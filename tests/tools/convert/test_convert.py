@@ -96,6 +96,186 @@ def test_columns_and_separator(tmp_path: Path) -> None:
     assert read(tmp_path / "v.csv")[1] == ["ann", "A", NINE, "", ""]
 
 
+BERLIN = ("--timezone", "Europe/Berlin")
+DATES = ("--time-format", "%Y-%m-%d", *BERLIN)
+TIMES: dict[str, tuple[str, tuple[str, ...], tuple[str, str]]] = {
+    "a date": ("2026-11-20", BERLIN, ("2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z")),
+    "a pattern of a date": ("2026-11-20", DATES, ("2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z")),
+    "a stay is no part of a day": (
+        "2026-11-20",
+        (*DATES, "--stay", "15m"),
+        ("2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z"),
+    ),
+    "a day of 23 hours": ("2026-03-29", (*DATES, "--stay", "1d"), ("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z")),
+    "a day of 25 hours": ("2026-10-25", (*DATES, "--stay", "1d"), ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")),
+    "a stay of a day of 23 hours": (
+        "2026-03-29 00:00",
+        (*BERLIN, "--stay", "1d"),
+        ("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"),
+    ),
+    "a stay of a day of 25 hours": (
+        "2026-10-24T22:00:00Z",
+        (*BERLIN, "--stay", "1d"),
+        ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
+    ),
+    "a stay of a day without a zone": (
+        "2026-10-24T22:00:00Z",
+        ("--stay", "1d"),
+        ("2026-10-24T22:00:00Z", "2026-10-25T22:00:00Z"),
+    ),
+    "a date with an offset": (
+        "2026-10-25+0200",
+        ("--time-format", "%Y-%m-%d%z"),
+        ("2026-10-24T22:00:00Z", "2026-10-25T22:00:00Z"),
+    ),
+    "an hour that occurs twice": (
+        "2026-10-25 02:30",
+        (*BERLIN, "--stay", "15m"),
+        ("2026-10-25T00:30:00Z", "2026-10-25T01:45:00Z"),
+    ),
+    "a pattern of an hour that occurs twice": (
+        "25.10.2026 02:30",
+        (*BERLIN, "--time-format", "%d.%m.%Y %H:%M", "--stay", "15m"),
+        ("2026-10-25T00:30:00Z", "2026-10-25T01:45:00Z"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "options", "times"), TIMES.values(), ids=TIMES)
+def test_times_cover_what_they_may_mean(
+    text: str, options: tuple[str, ...], times: tuple[str, str], tmp_path: Path
+) -> None:
+    """A date is the whole local day, days of a stay are local days, and a time that occurs twice is both."""
+    assert convert_points(tmp_path, [f"ann,A,{text}"], *options) == [["ann", "A", *times, ""]]
+
+
+COLUMNS: dict[str, tuple[str, str, tuple[str, ...], list[tuple[str, str]]]] = {
+    "an end": (
+        "person_id,location_id,time_utc,left",
+        "ann,A,2026-01-05T08:00:00Z,2026-01-05T17:00:00Z",
+        ("--end-column", "left"),
+        [("2026-01-05T08:00:00Z", "2026-01-05T17:00:00Z")],
+    ),
+    "an end that is open": (
+        "person_id,location_id,time_utc,left",
+        "ann,A,2026-01-05T08:00:00Z,",
+        ("--end-column", "left", "--stay", "1h"),
+        [("2026-01-05T08:00:00Z", "2026-01-05T09:00:00Z")],
+    ),
+    "a date and times": (
+        "day,from,to,person_id,location_id",
+        "2026-10-25,01:30,02:30,ann,A",
+        ("--date-column", "day", "--time-column", "from", "--end-column", "to", *BERLIN),
+        [("2026-10-24T23:30:00Z", "2026-10-25T01:30:00Z")],
+    ),
+    "a date without a time": (
+        "day,from,to,person_id,location_id",
+        "2026-10-25,,,ann,A",
+        ("--date-column", "day", "--time-column", "from", "--end-column", "to", *BERLIN),
+        [("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")],
+    ),
+    "two dates and times": (
+        "d1,t1,d2,t2,person_id,location_id",
+        "05/01/2026,11:00 PM,06/01/2026,01:00 AM,ann,A",
+        (
+            *("--date-column", "d1", "--time-column", "t1", "--end-column", "t2", "--end-date-column", "d2"),
+            *("--time-format", "%d/%m/%Y %I:%M %p", "--timezone", "UTC"),
+        ),
+        [("2026-01-05T23:00:00Z", "2026-01-06T01:00:00Z")],
+    ),
+    "an end that is a date": (
+        "person_id,location_id,time_utc,left",
+        "ann,A,2026-11-19 08:00,2026-11-20",
+        ("--end-column", "left", *BERLIN),
+        [("2026-11-19T07:00:00Z", "2026-11-20T23:00:00Z")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("header", "row", "options", "times"), COLUMNS.values(), ids=COLUMNS)
+def test_times_in_several_columns(
+    header: str, row: str, options: tuple[str, ...], times: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """The end may have a column, and dates may have columns of their own."""
+    source = write(tmp_path / "p.csv", header, row)
+    result = run("--visits", source, "--out", tmp_path / "v.csv", *options)
+    assert result.exit_code == 0, result.output
+    assert [tuple(row[2:4]) for row in read(tmp_path / "v.csv")[1:]] == times
+
+
+SUSPICIOUS: dict[str, tuple[list[str], str]] = {
+    "midnight": (["ann,A,2026-01-05T00:00:00Z"], "1 of 1 visits begin at exactly midnight"),
+    "no length": (["ann,A,2026-01-05T09:00:00Z,2026-01-05T09:00:00Z"], "1 of 1 visits end when they begin"),
+    "placeholders": (
+        ["olga,A,2026-01-05T09:00:00Z", "NA,A,2026-01-05T09:00:00Z", "#n/a,A,2026-01-05T09:00:00Z"],
+        "2 of 3 visits have an id such as NA, NULL or unknown, so that all of them are of one person, or at one",
+    ),
+    "a place": (["olga,Unknown,2026-01-05T09:00:00Z"], "1 of 1 visits have an id such as NA"),
+    "scientific": (["4.40851E+17,A,2026-01-05T09:00:00Z"], "1 of 1 visits have an id that a spreadsheet has rounded"),
+    "zeros": (["440851234567891000,A,2026-01-05T09:00:00Z"], "1 of 1 visits have an id that a spreadsheet has rounded"),
+    "line breaks": (
+        ["olga,A,2026-01-05T09:00:00Z,", 'ann,A,2026-01-05T09:00:00Z,,"a', 'b, c"'],
+        "1 rows have line breaks in their cells (the first: line 3)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("points", "warning"), SUSPICIOUS.values(), ids=SUSPICIOUS)
+def test_suspicious_visits_are_named(points: list[str], warning: str, tmp_path: Path) -> None:
+    """What often means that a file was misread is a warning with its line and no id; --strict refuses it."""
+    source = write(tmp_path / "p.csv", f"{HEADER},left,note", *points)
+    options = ("--visits", source, "--out", tmp_path / "v.csv", "--end-column", "left")
+    result = run(*options)
+    assert result.exit_code == 0, result.output
+    assert f"warning: {warning}" in " ".join(result.output.split())
+    assert "olga" not in result.output
+    (tmp_path / "v.csv").unlink()
+    refused = run(*options, "--strict")
+    assert refused.exit_code == 1
+    assert warning in " ".join(refused.output.split())
+    assert not (tmp_path / "v.csv").exists()
+
+
+def test_plausible_visits_have_no_warning(tmp_path: Path) -> None:
+    """Whole days, long ids and one midnight of many are plausible: days, lines and unused columns are said."""
+    points = [
+        f"44085123456789{number:04},A,2026-01-{number + 1:02}T0{number % 9 + 1}:00:00Z,,x" for number in range(30)
+    ]
+    points += ["ann,A,2026-02-01T00:00:00Z,2026-02-02T00:00:00Z,", "ann,A,2026-02-03T00:00:00Z,,"]
+    source = write(tmp_path / "p.csv", f"{HEADER},left,note", *points)
+    result = run("--visits", source, "--out", tmp_path / "v.csv", "--end-column", "left", "--strict")
+    assert result.exit_code == 0, result.output
+    assert "warning" not in result.output
+    assert "32 rows in 32 lines after the header; visits begin from 2026-01-01 to 2026-02-03 (UTC)" in result.output
+    assert "columns not used: note" in result.output
+
+
+@pytest.mark.parametrize(
+    ("visits", "locations", "out", "registry", "named"),
+    [
+        ("p.csv", None, "p.csv", None, "--out is the file of --visits"),
+        ("p.csv", None, "link.csv", None, "--out is the file of --visits"),
+        ("p.csv", "l.csv", "l.csv", None, "--out is the file of --locations"),
+        (None, "l.csv", None, "l.csv", "--registry is the file of --locations"),
+        ("p.csv", "l.csv", "v.csv", "p.csv", "--registry is the file of --visits"),
+        ("p.csv", "l.csv", "v.csv", "v.csv", "--registry is the file of --out"),
+    ],
+)
+def test_no_file_of_the_command_is_replaced(
+    visits: str | None, locations: str | None, out: str | None, registry: str | None, named: str, tmp_path: Path
+) -> None:
+    """A file to write must be another one than those to read, also by another name, and than the other to write."""
+    write(tmp_path / "p.csv", HEADER, *WALK)
+    write(tmp_path / "l.csv", "location_id", "A")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "p.csv")
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    files = {"--visits": visits, "--locations": locations, "--out": out, "--registry": registry}
+    result = run(*(word for option, name in files.items() if name for word in (option, tmp_path / name)))
+    assert result.exit_code == 2
+    assert named in result.output
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+
 PLACES = ("location_id,lat,lon", "A,1,1", "B,1,1")
 REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int, str]] = {
     "not in order": (
@@ -106,6 +286,63 @@ REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int,
         "line 3: a point is earlier than the previous one",
     ),
     "stay and merge": ((HEADER, *WALK), PLACES, ("--merge", "--stay", "1h"), 2, "--stay and --merge exclude"),
+    "end and merge": ((HEADER, *WALK), PLACES, ("--merge", "--end-column", "x"), 2, "--end-column and --merge exclude"),
+    "a date of no end": (
+        (HEADER, *WALK),
+        PLACES,
+        ("--end-date-column", "x"),
+        2,
+        "--end-date-column needs --end-column",
+    ),
+    "no column of ends": ((HEADER, *WALK), PLACES, ("--end-column", "left"), 2, "in the header is named left"),
+    "a date to merge": (
+        (HEADER, "olga,A,2026-01-05"),
+        PLACES,
+        ("--merge", *BERLIN),
+        1,
+        "1 rows: the point has a date without a time, or an end: --merge needs times",
+    ),
+    "a time that occurs twice, with an open end": (
+        (HEADER, "olga,A,2026-10-25 02:30"),
+        PLACES,
+        BERLIN,
+        1,
+        "the clocks change at this local time",
+    ),
+    "a serial number": ((HEADER, "olga,A,46346.35"), PLACES, ("--time-format", "epoch"), 1, "the serial number of a"),
+    "milliseconds": ((HEADER, "olga,A,1767603600500"), PLACES, ("--time-format", "epoch"), 1, "not milliseconds"),
+    "an open quote": ((HEADER, 'olga,A,2026-01-05T09:00:00Z,"x', *WALK), PLACES, (), 2, "a cell in line 2 is never"),
+    "two quotes": (
+        (HEADER, 'olga,A,2026-01-05T09:00:00Z,"x', *WALK, 'zoe,A,2026-01-05T09:00:00Z,y"'),
+        PLACES,
+        (),
+        2,
+        "the row in lines 2 to 5 is joined by quotes, but line 2 and line 3 can be read alone",
+    ),
+    "a quote in places": (
+        (HEADER, *WALK),
+        ("location_id,name", 'A,"Market', "B,Clinic", 'C,Hall"'),
+        (),
+        2,
+        "the row in lines 2 to 4 is joined by quotes",
+    ),
+    "columns twice": ((f"{HEADER},person_id", *WALK), PLACES, (), 2, "the column person_id is 2 times in the header"),
+    "semicolons": ((HEADER.replace(",", ";"), "olga;A;x"), PLACES, (), 2, "is a semicolon: expected a comma"),
+    "places: all problems": (
+        (HEADER, *WALK),
+        ("location_id,name,lat,long", "A,,1,1", "A,,1,1", "B,b\tb,1,1", "C,,1,"),
+        (),
+        2,
+        "the rows line 4: the name has control characters line 5: half a position: expected latitude and longitude",
+    ),
+    "places: half a position": ((HEADER, *WALK), ("location_id,lat", "A,1"), (), 2, "with half a position (lat)"),
+    "places: wholes and parts": (
+        (HEADER, *WALK),
+        ("location_id,parent_location_id", "A,", "B,A"),
+        (),
+        2,
+        "line 2: the place has parts",
+    ),
     "a zone that does not exist": ((HEADER, *WALK), PLACES, ("--timezone", "Mars/Olympus"), 2, "such as Europe/Berlin"),
     "missing columns": (
         ("person_id,place,time",),

@@ -92,6 +92,13 @@ def test_order_of_invalid_lines(parameters: Parameters, write: Write) -> None:
     ]
 
 
+def test_notes_may_have_line_breaks(parameters: Parameters, write: Write) -> None:
+    """A cell of another column may have several lines, and the line number of its visit is the first."""
+    path = write(f"{HEADER},note", f'a,inn,{hour(3)},,,"met, at', 'the bar, late"', f"b,inn,{hour(3)},,,")
+    lines, _extent = read(path, parameters)
+    assert [(line.number, line.is_visit) for line in lines] == [(2, True), (4, True)]
+
+
 def test_invalid_utf_8_is_kept(parameters: Parameters, write: Write) -> None:
     """Bytes that are not UTF-8 are sent unchanged."""
     lines, _extent = read(write(HEADER, f"\udcff,inn,{hour(3)},,", f"a,inn,{hour(3)},,"), parameters)
@@ -179,6 +186,13 @@ def test_refusals_keep_the_first_lines() -> None:
             r"of its 2 lines .*\n  line 2: not_a_visit .*\n  line 3: bad_time \(arrived_at:",
         ),
         ((HEADER,), "none of its 0 lines is a valid visit"),
+        ((HEADER.replace(",", ";"),), "the separator of the columns is a semicolon: expected a comma"),
+        ((f"{HEADER},person_id",), "the column person_id is 2 times in the header"),
+        ((f"{HEADER},note", f'a,inn,{hour(3)},,,"x', f"b,inn,{hour(3)},,,"), "the quote that opens a cell in line 2"),
+        (
+            (f"{HEADER},note", f'a,inn,{hour(3)},,,"x', f"b,inn,{hour(3)},,,", f'c,inn,{hour(3)},,,y"'),
+            "the row in lines 2 to 4 is joined by quotes, but line 2 and line 3 can be read alone",
+        ),
     ],
 )
 def test_file_without_visits_is_refused(
