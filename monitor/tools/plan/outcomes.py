@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.contracts.instants import YEAR, format_duration
-from monitor.privacy.epsilon import format_epsilon
+from monitor.contracts.instants import YEAR
 from monitor.privacy.odds import compute_false_alarm, compute_over_updates
 from monitor.tools.plan.designs import Design
 from monitor.tools.plan.targets import Targets
@@ -21,17 +20,6 @@ class Plan:
     design: Design
     epsilon: Fraction
     threshold: int
-
-    def __str__(self) -> str:
-        """Return the title of the plan."""
-        design = self.design
-        window = (
-            f", window {format_duration(design.window_length)}, k = {design.answers}" if design.mark_lifetime else ""
-        )
-        return (
-            f"T = {self.threshold}, ε of an answer {format_epsilon(self.smallest_answer)}{window}, one update per "
-            f"{format_duration(design.slot)}"
-        )
 
     @property
     def smallest_answer(self) -> Fraction:
