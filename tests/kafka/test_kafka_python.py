@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,12 @@ def test_private_parts_are_unchanged(module: str) -> None:
     known, parts = PARTS[module]
     code = "".join(map(inspect.getsource, parts))
     assert hashlib.sha256(code.encode()).hexdigest()[:16] == known
+
+
+def test_version_is_exact() -> None:
+    """The package requires exactly the version that these tests check, so that no other one is ever installed."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"kafka-python=={version('kafka-python')}" in project["dependencies"]
 
 
 def test_every_module_is_listed() -> None:
