@@ -79,6 +79,19 @@ class Ledger:
             if headers["ce_type"] not in NOT_IN_THE_TREE and is_committed >= committed:
                 yield int(headers["ce_id"].rpartition(b"/")[2]), headers["ce_id"], record
 
+    def list_unsigned(self) -> set[bytes]:
+        """Return the ce_ids of the answers that an owner has appended without a checkpoint, and no earlier one with."""
+        latest, signed, unsigned = set[bytes](), set[bytes](), set[bytes]()
+        for _, record in self.records:
+            if record.key == b"owner":
+                unsigned |= latest - signed
+                latest = set()
+            elif record.key == b"checkpoint":
+                signed |= latest
+            elif record.key != b"ledger":
+                latest.add(dict(record.headers)["ce_id"])
+        return unsigned
+
     def list_given_up(self) -> set[int]:
         """Return the ticks of which answers are recorded as lost."""
         entries = [read_record(record.key, record.value, record.headers) for _, record in self.records]
@@ -229,6 +242,7 @@ def test_rest_of_a_cut_tick_is_signed(parameters: Parameters) -> None:
         for tick, ce_id, _ in ledger.list_answers(committed=False):
             seen.setdefault(tick, set()).add(ce_id)
         ids = {dict(record.headers)["ce_id"] for record in signed}
+        assert not ids & ledger.list_unsigned(), outcomes
         for tick, known in seen.items():
             whole = known == {*list_names(parameters, tick)}
             assert whole or tick in ledger.list_given_up(), outcomes
