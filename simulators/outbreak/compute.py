@@ -40,9 +40,6 @@ from simulators.outbreak.ways import (
 
 Tree = dict[str, Any]
 
-SUMS: Final = {"slot sums": draw_slot_sums, "tree": draw_tree}
-"""The ways whose number is a sum of numbers, in each of which a visit pays once."""
-
 NO_NOISE: Final = Fraction(1000)
 """An ε at which all draws are 0."""
 
@@ -57,7 +54,11 @@ class Bench:
 
     @cached_property
     def noise(self) -> OneSidedNoise:
-        """The noise of the settings that are computed. The running service draws its own."""
+        """The noise of the settings that are computed, one after the other. The running service draws its own."""
+        return self.start_noise()
+
+    def start_noise(self) -> OneSidedNoise:
+        """Return noise from its beginning, for figures that do not depend on what was computed before."""
         return OneSidedNoise(SeededEntropy(self.seed))
 
     @cached_property
@@ -160,26 +161,23 @@ def compute_ways(bench: Bench) -> Iterator[Tree]:
 def _list_two_sided(bench: Bench, epsilon: Fraction) -> dict[str, Callable[[int], Answers]]:
     """Return the answers of each two-sided way by level. The numbers of the first three are drawn once."""
     line, noise = bench.line, bench.noise
-    sums = {way: draw(line, epsilon, noise) for way, draw in SUMS.items()}
-    numbers = draw_each_tick(line, epsilon, noise)
+    slots = draw_slot_sums(line, epsilon, bench.start_noise())
+    numbers, sums = draw_each_tick(line, epsilon, noise), draw_tree(line, epsilon, noise)
     share = float(epsilon / (line.window + MAX_LEAD))
     return {
-        **{way: partial(_warn_once, drawn, epsilon) for way, drawn in sums.items()},
+        "slot sums": lambda level: warn_from(slots, level, float(epsilon), "once"),
         "each tick": lambda level: warn_from(numbers, level, share, "tick"),
+        "tree": lambda level: warn_from(sums, level, float(epsilon), "once"),
         "sparse vector": lambda level: answer_sparse_vector(line, epsilon, level, noise),
     }
-
-
-def _warn_once(numbers: Counts, epsilon: Fraction, level: int) -> Answers:
-    return warn_from(numbers, level, float(epsilon), "once")
 
 
 def measure_noise(bench: Bench) -> Iterator[Tree]:
     """Yield the standard deviation of the error of the numbers of each way, for each ε, at all ticks and places."""
     for epsilon in grids.EPSILONS:
-        for way, draw in {**SUMS, "each tick": draw_each_tick}.items():
-            exact = draw(bench.line, NO_NOISE, bench.noise)
-            error = float((draw(bench.line, epsilon, bench.noise) - exact).std())
+        for way, draw in (("slot sums", draw_slot_sums), ("tree", draw_tree), ("each tick", draw_each_tick)):
+            exact = draw(bench.line, NO_NOISE, bench.start_noise())
+            error = float((draw(bench.line, epsilon, bench.start_noise()) - exact).std())
             yield {"way": way, "epsilon": format_epsilon(epsilon), "error": error}
             bench.on_step()
 

@@ -18,7 +18,7 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
 from simulators.cli import cli
 from simulators.outbreak import grids
-from simulators.outbreak.compute import Bench
+from simulators.outbreak.compute import Bench, measure_noise
 from simulators.outbreak.designated import AtTimesSetting, Designated, decide
 from simulators.outbreak.events import read_epidemic
 from simulators.outbreak.measure import count_false_alarms, measure
@@ -155,6 +155,17 @@ def test_numbers_have_their_noise(bench: Bench) -> None:
         noisy = draw(line, epsilon, ones)
         assert ones.asked == [share] * number, draw
         assert (noisy - draw(line, CERTAIN * 15, bench.noise) == np.outer(draws, columns)).all(), draw
+
+
+def test_errors_stand_alone(bench: Bench) -> None:
+    """The error of each way's numbers is the same whatever was computed before; slot sums have the least."""
+    first = list(measure_noise(bench))
+    bench.noise.geometric(Fraction(1), 5)
+    assert list(measure_noise(bench)) == first
+    assert {row["way"] for row in first} == {"slot sums", "tree", "each tick"}
+    errors = [row["error"] for row in first if row["epsilon"] == "1"]
+    assert errors == sorted(errors)
+    assert errors[0] > 1
 
 
 def test_sparse_vector_has_its_noise() -> None:
