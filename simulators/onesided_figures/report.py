@@ -128,7 +128,7 @@ def _render_statements(statements: Sequence[Statement]) -> Iterator[str]:
 
 
 def _render_finding(finding: Finding | None) -> tuple[str, str]:
-    return ("", "") if finding is None else (finding.values, "yes" if finding.holds else "no")
+    return ("", "") if finding is None else (finding.values, finding.verdict)
 
 
 def _render_baselines(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -182,6 +182,27 @@ def test_contrary_errors_disagree(text: str, name: str, factor: float, applies: 
     assert not statement.findings[PUBLISHED].holds
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "factor", "verdict"),
+    [
+        ("Far: DAWAz beats", DAWAZ, 3.8, "open"),
+        ("Far: DAWAz beats", DAWAZ, 4.2, "open"),
+        ("Far: DAWAz beats", DAWAZ, 3.5, "yes"),
+        ("Far: DAWAz beats", DAWAZ, 4.5, "no"),
+        ("OsdpRR is sometimes the best", RR, 1.45, "open"),
+        ("Suppress is competitive", "Suppress100", 1.2, "open"),
+    ],
+)
+def test_close_values_leave_a_verdict_open(text: str, name: str, factor: float, verdict: str) -> None:
+    """A verdict that values a tenth larger or smaller would change is open; DAWA's error is 4 times that of DAWAz."""
+
+    def change(_: Input, errors: Errors) -> Errors:
+        return errors | {name: errors[name] * factor}
+
+    (statement,) = [each for each in compare_statements(list(make_outcomes(change))) if text in each.text]
+    assert statement.findings[PUBLISHED].verdict == verdict
+
+
 def test_exact_baseline_has_both_penalties() -> None:
     """In the exact variant, DAWA with the extra penalty may be the best DP algorithm."""
 
