@@ -39,51 +39,6 @@ pytest_plugins = ("tests.topic_fixtures",)
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster", "valkey_cluster"})
-_SERVER_FOLDERS = (
-    "tests/bench/test_lines.py",
-    "tests/commands/test_servers.py",
-    "tests/deploy/test_image.py",  # it builds the image once, for the tests with and without servers
-    "tests/kafka/test_network.py",
-    "tests/tools/servers",
-    "tests/versions",
-)
-_LONG = (
-    "tests/tools/audit/test_arithmetic.py",
-    "tests/tools/audit/test_forged.py",
-    "tests/tools/audit/test_topics.py",
-    "tests/tools/check/test_accepted.py",
-    "tests/tools/check/test_sizes.py",
-    "tests/tools/convert",
-    "tests/contracts/test_asyncapi.py",
-    "tests/tools/demo/test_examples.py",
-    "tests/deploy",
-    "tests/docs/test_citations.py",
-    "tests/docs/test_site.py",
-    "tests/experiments",
-    "tests/fuzz",
-    "tests/ingest/test_decode.py",
-    "tests/mutants",
-    "tests/tools/onesided/add_remove/test_one_sided_noise.py",
-    "tests/tools/onesided/bounded",
-    "tests/tools/onesided/osdp/test_dawa.py",
-    "tests/tools/onesided/test_estimates.py",
-    "tests/tools/onesided/test_noisy_max.py",
-    "tests/privacy/test_at_least.py",
-    "tests/privacy/test_exact.py",
-    "tests/privacy/test_noise.py",
-    "tests/privacy/test_over_time_loss.py",
-    "tests/privacy/test_paired.py",
-    "tests/privacy/test_proof.py",
-    "tests/privacy_service",
-    "tests/contracts/test_schedule.py",
-    "tests/ticks/test_period_payments.py",
-    "tests/ticks/test_period_worlds.py",
-    "tests/security",
-    "tests/simulators",
-    "tests/statistics",
-    "tests/store/test_model.py",
-)
-"""Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
 
 
 class Eventually(Protocol):
@@ -240,12 +195,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start servers and those that take long: `make unit` runs the others."""
+    """Mark the tests whose fixtures or parameters start servers."""
     for item in items:
         if _starts_servers(item):
             item.add_marker("servers")
-        if item.nodeid.startswith(_LONG):
-            item.add_marker("long")
 
 
 @pytest.hookimpl(trylast=True)
@@ -256,10 +209,8 @@ def pytest_collection_finish() -> None:
 
 def _starts_servers(item: pytest.Item) -> bool:
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return (
-        not _SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-        or any(isinstance(value, str) and value in _SERVER_PARAMETERS for value in parameters)
-        or item.nodeid.startswith(_SERVER_FOLDERS)
+    return not _SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or any(
+        isinstance(value, str) and value in _SERVER_PARAMETERS for value in parameters
     )
 
 

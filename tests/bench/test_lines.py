@@ -12,6 +12,8 @@ from simulators.bench.line import Line
 from simulators.bench.registry import LINES
 from simulators.bench.run_bench import run_line
 
+pytestmark = pytest.mark.servers
+
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:

@@ -16,6 +16,8 @@ import redis
 from monitor.config import load_config
 from monitor.kafka.connections import KafkaConnections
 
+pytestmark = pytest.mark.servers
+
 EXAMPLES = Path(__file__).parents[2] / "config"
 
 

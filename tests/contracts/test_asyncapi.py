@@ -17,6 +17,8 @@ from monitor.contracts.examples import make_examples
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.schemas import build_asyncapi
 
+pytestmark = pytest.mark.long
+
 PARSER: Final = Path(__file__).with_name("asyncapi")
 NAMES: Final = sorted(make_examples())
 RECORDS: Final = [

@@ -13,6 +13,8 @@ import pytest
 from monitor.contracts.instants import DAY, parse_instant, to_instant
 from monitor.contracts.schedule import Schedule
 
+pytestmark = pytest.mark.long
+
 # Whole-day changes (Apia), half-hour changes (Lord Howe), two pairs of changes a year (Casablanca), negative daylight
 # saving (Dublin), offsets with seconds (Monrovia), changes at midnight (Beirut, Havana).
 ZONES = (

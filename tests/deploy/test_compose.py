@@ -23,6 +23,8 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.missing import run_promtool
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 SCRAPED: Final = {"monitor", "auditor", "page", "watch"}
 """The services that Prometheus scrapes."""
 

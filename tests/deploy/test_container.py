@@ -13,6 +13,8 @@ import pytest
 from deploy.dist.sbom import EXTRAS
 from monitor.config.kafka_and_redis import AuditorSettings, MetricsSettings
 
+pytestmark = pytest.mark.long
+
 
 def _read_pins(path: Path) -> dict[str, set[str]]:
     """Return the hashes of each pinned requirement (`name==version`, with its marker)."""

@@ -28,6 +28,8 @@ from tests.missing import report_missing
 from tests.service.test_run import RunTown
 from tests.shared_kafka import SharedKafka
 
+pytestmark = [pytest.mark.long, pytest.mark.servers]
+
 Start = Callable[..., Container]
 TOOLS = ("buildah", "runc", "ldd", "dpkg")
 

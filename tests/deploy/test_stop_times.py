@@ -15,6 +15,8 @@ from monitor.kafka import membership
 from monitor.stop_times import FINISH_SECONDS, GRACE_SECONDS, STOP_SECONDS
 from monitor.ticks import rollout
 
+pytestmark = pytest.mark.long
+
 CHART = Path("deploy/chart/values.yaml")
 FILES = ("deploy/compose.yaml", "deploy/systemd/location-monitor@.service", str(CHART))
 UNIT_KEY = r"^TimeoutStopSec=(\d+)$"

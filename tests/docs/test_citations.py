@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 _ROOT = Path(__file__).parents[2]
 _FOLDERS = ("monitor", "simulators", "tests", "docs", "deploy", "config")
 _SUFFIXES = {"", ".lua", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}

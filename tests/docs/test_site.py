@@ -20,6 +20,8 @@ from monitor.tools.page.metrics import PAGE_METRICS
 from tests.docs.conftest import ROOT
 from tests.docs.guarantees import collect_tests
 
+pytestmark = pytest.mark.long
+
 BUILD = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-j", "auto", "-c", "docs"]
 
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
-import json
 import math
 import re
-import subprocess
-import sys
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from simulators.top_k import draw_thresholds
-from tests.docs.calls import ROOT
 
 _TABLES = {"Definitions": ("Definition", 15), "Theorems": ("Theorem", 15), "Algorithms": ("Algorithm", 4)}
 _NAME = re.compile(r"`((?:monitor|simulators)(?:\.\w+)+)`")
@@ -40,25 +34,6 @@ def find_object(name: str) -> object:
                 thing = getattr(thing, part)
             return thing
     raise ModuleNotFoundError(name)
-
-
-def list_functions(thing: object) -> set[tuple[str, str]]:
-    """Return the file and the qualified name of a function, or of all functions of a class or a module.
-
-    The checks of a constructor count only for a class that has nothing else.
-    """
-    if inspect.ismodule(thing):
-        members = [each for each in vars(thing).values() if getattr(each, "__module__", "") == thing.__name__]
-        return {found for each in members for found in list_functions(each)}
-    if inspect.isclass(thing):
-        names = set(vars(thing)) - {"__init__", "__post_init__"}
-        found = {each for name in names for each in list_functions(vars(thing)[name])}
-        return found or list_functions(vars(thing).get("__post_init__"))
-    function = getattr(thing, "fget", None) or getattr(thing, "__func__", None) or thing
-    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-    if code is None or not code.co_filename.startswith(str(ROOT)):  # dataclasses generate functions
-        return set()
-    return {(code.co_filename, code.co_qualname)}
 
 
 def _is_module(name: str) -> bool:
@@ -103,31 +78,6 @@ def test_named_code_exists(named: dict[str, Any]) -> None:
     names = _NAME.findall(named["docs/theorems.md"].text)
     assert len(names) > 30
     assert all(find_object(name) is not None for name in names)
-
-
-@pytest.mark.long
-def test_named_tests_run_named_code(named: dict[str, Any], root: Path, tmp_path: Path) -> None:
-    """The tests that a row names call each function that it names, or a function of each named class and module."""
-    rows = [
-        (line.split("|")[1].strip(), _NAME.findall(line), [test.strip("`") for test in _TEST.findall(line)])
-        for page in ("theorems", "osdp")
-        for line in named[f"docs/{page}.md"].text.splitlines()
-        if _NAME.search(line) and _TEST.search(line)
-    ]
-    assert len(rows) > 80
-    out = tmp_path / "calls.json"
-    tests = sorted({test for _, _, tests in rows for test in tests})
-    command = [sys.executable, "-m", "tests.docs.calls", str(out), *tests]
-    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout
-    calls = {test: {tuple(call) for call in found} for test, found in json.loads(out.read_text()).items()}
-    idle = [
-        f"{row}: {name}"
-        for row, names, tests in rows
-        for name in names
-        if list_functions(find_object(name)).isdisjoint({call for test in tests for call in calls[test]})
-    ]
-    assert not idle, "\n".join(["these rows name tests that do not call the code:", *idle])
 
 
 def test_theory_page_shows_right_chances(named: dict[str, Any], root: Any) -> None:

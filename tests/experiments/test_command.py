@@ -18,6 +18,8 @@ from simulators.experiments.location_figures import BY_ALGORITHM_3
 from simulators.experiments.run_experiments import COMMAND, FIGURES, TABLES
 from tests.builders import make_page
 
+pytestmark = pytest.mark.long
+
 Experiments = Callable[..., Result]
 
 HEADER = "figure,dataset,measure,algorithm,epsilon,k,threshold,update,variant,paper,ours,standard_error"  # the contract

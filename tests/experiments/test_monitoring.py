@@ -29,6 +29,8 @@ from simulators.experiments.monitoring import (
 )
 from simulators.experiments.paper import LOCATIONS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def movements() -> Movements:

@@ -13,6 +13,8 @@ from simulators.experiments.datasets import Place
 from simulators.experiments.location_figures import EXPECTED
 from simulators.experiments.on_service import BY_SERVICE, Tally, compute_service_points
 
+pytestmark = pytest.mark.long
+
 PLACE = Place("made up", "", "", compared=False)
 
 

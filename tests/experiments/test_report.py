@@ -26,6 +26,8 @@ from simulators.experiments.report import RunInfo, find_reason, render_summary, 
 from simulators.experiments.statements import find_outside, render_gains, render_statements
 from simulators.experiments.top_k import AS_CODED, AS_PRINTED, ASYMMETRIC, FREE_GAP, MONOTONE_SCALE
 
+pytestmark = pytest.mark.long
+
 
 def test_deviation_is_in_errors() -> None:
     """A deviation is in units of both errors, and None without a value of the paper that is above its error."""

@@ -22,6 +22,8 @@ from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
 from tests.ingest.one_by_one import decode
 from tests.store.packed import list_seen
 
+pytestmark = pytest.mark.long
+
 BATCH = 2_000
 SAMPLED = 40  # one in this number of records is also read by the contract
 DEFAULT, SOAK = 120_000, 1_000_000

@@ -28,6 +28,8 @@ from tests.kit.topics import open_input, read_header, read_topic
 from tests.shared_kafka import SharedKafka
 from tests.store.packed import list_seen
 
+pytestmark = pytest.mark.long
+
 RECORDS = 4_000
 PARTITIONS = 2
 

@@ -21,6 +21,8 @@ from monitor.ingest.decode import LONGEST_STAY, Columns, decode_records, parse_i
 from tests.builders import build_parameters
 from tests.ingest.one_by_one import decode
 
+pytestmark = pytest.mark.long
+
 STAY = 15 * MINUTE
 GOOD = {
     "person_id": "p-17",

@@ -16,6 +16,8 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.network import ProducersNetworkClient
 from monitor.tools.servers import EmbeddedKafka
 
+pytestmark = pytest.mark.servers
+
 RecordCalls = Callable[[type, str], list[list[Any]]]
 
 ROUNDS_FOR_A_REQUEST = 100

@@ -12,6 +12,8 @@ import pytest
 
 from tests.mutants.mutants import Change, apply_change, read_mutants
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[2]
 
 MODULE = """

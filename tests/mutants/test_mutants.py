@@ -17,6 +17,8 @@ from tests.kit.programs import FORKS
 from tests.mutants.in_memory import Report, run_changed
 from tests.mutants.mutants import Change, Mutant, is_named, read_mutants
 
+pytestmark = pytest.mark.long
+
 KNOWN: Final = tuple(read_mutants())
 BROKEN: Final = ("ImportError", "ModuleNotFoundError", "NameError", "SyntaxError", "fixture ")
 """How the text of a failure begins if the mutant is no code that can run."""

@@ -17,6 +17,8 @@ from monitor.privacy.at_least import step
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from tests.privacy.laws import HALF, ONE, Given, Law, laws_of, one_sided, worst
 
+pytestmark = pytest.mark.long
+
 PLACES = 2
 PEOPLE = 3
 Bounds = tuple[tuple[int, int], ...]

@@ -11,6 +11,8 @@ import pytest
 from monitor.errors import PrivacyError
 from monitor.privacy.exact import floor_exp, floor_odds
 
+pytestmark = pytest.mark.long
+
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """Return bounds of e^x from Taylor's series with remainder: x is halved until it is below 1, then squared."""

@@ -13,6 +13,8 @@ from monitor.errors import EpsilonError, InsecureNoiseError, PrivacyError
 from monitor.privacy.exact import floor_exp, floor_odds
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy, SystemEntropy
 
+pytestmark = pytest.mark.long
+
 ONE = Fraction(1)
 ALL_FIRST_BITS = np.arange(65536, dtype="<u2").tobytes()
 

@@ -17,6 +17,8 @@ from monitor.privacy.payments import compute_most_answers, compute_over_time_pay
 from tests.privacy.exact_loss import Law, Mechanism, one_sided, worst_ratio
 from tests.privacy.laws import Draws
 
+pytestmark = pytest.mark.long
+
 Pairs = list[tuple[Any, Any]]
 
 PEOPLE = 2

@@ -17,6 +17,8 @@ from monitor.privacy.paired import PairedRule, PairedTotals
 from monitor.privacy.two_sided import draw_two_sided
 from tests.privacy.laws import HALF, ONE, Given
 
+pytestmark = pytest.mark.long
+
 
 def chance(q: Fraction, distance: int) -> Fraction:
     """Return P[X = distance] of two-sided geometric noise."""

@@ -21,6 +21,8 @@ from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.payments import compute_most_answers
 from tests.missing import find_program
 
+pytestmark = pytest.mark.long
+
 PROOF: Final = Path(__file__).parents[2] / "docs" / "proof"
 
 AXIOMS_OF_REALS: Final = {

@@ -16,6 +16,8 @@ import pytest
 from monitor.privacy.over_time import Mark
 from tests.privacy_service.town import Town
 
+pytestmark = pytest.mark.long
+
 TICK = 2
 TIME = 90
 

@@ -26,6 +26,8 @@ from monitor.ticks.ledger_state import LedgerState
 from tests.privacy_service.cells import Cell, Visit
 from tests.privacy_service.town import Stages, Town, find_town, find_worst
 
+pytestmark = pytest.mark.long
+
 Q = Fraction(1, 2)
 UNIT = Fraction(1, 6)
 LAST = 6

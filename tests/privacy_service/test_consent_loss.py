@@ -34,6 +34,8 @@ from monitor.ticks.ledger_state import LedgerState, TimeAnswers
 from tests.builders import ORIGIN, build_parameters, build_visit
 from tests.privacy_service.driving import read_ticks
 
+pytestmark = pytest.mark.long
+
 Q: Final = Fraction(1, 2)
 PLACES: Final = ("inn", "mill")
 TIME: Final = 30

@@ -27,6 +27,8 @@ from tests.builders import ORIGIN, build_parameters
 from tests.kit.recount import Rules
 from tests.privacy_service.driving import read_ticks
 
+pytestmark = pytest.mark.long
+
 PLACES: Final = ("inn", "mill")
 TIME: Final = 30
 """The designated time, in minutes: the middle of slot 0, final at tick 1."""

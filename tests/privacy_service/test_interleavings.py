@@ -25,6 +25,8 @@ from tests.privacy_service.exploring import Explored, explore
 from tests.privacy_service.interleavings import World
 from tests.privacy_service.plans import Entry, Plan
 
+pytestmark = pytest.mark.long
+
 # Late in slot 0; the start of slot 1, then when tick 0 may be counted, and after its release; the same for slot 2.
 MOMENTS = ((0, 1_000), (1, 0), (1, 2), (1, 31), (2, 2), (2, 31))
 FEWER = ((0, 1_000), (1, 2), (1, 31), (2, 2))

@@ -28,6 +28,8 @@ from tests.ingest import crafted, crafted_batches
 from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows
 
+pytestmark = pytest.mark.long
+
 
 class ByProducer(float):
     """The time at which a producer, and no broker, stamped a record."""

@@ -29,6 +29,8 @@ from tests.privacy_service.cells import Cell
 from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows
 
+pytestmark = pytest.mark.long
+
 
 @dataclass
 class Given:

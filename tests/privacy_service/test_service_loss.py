@@ -41,6 +41,8 @@ from tests.privacy_service.recounts import (
 )
 from tests.privacy_service.town import Town
 
+pytestmark = pytest.mark.long
+
 Q = Fraction(1, 2)
 GROUNDS = [
     (1, 0),

@@ -26,6 +26,8 @@ from tests.security.connecting import (
 )
 from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, Right
 
+pytestmark = pytest.mark.long
+
 # Pauses between retries grow to 30 s (the service); within 16 s they grow to 8 s (release group) and 5 s (reading).
 _SETTLED_SECONDS = 20.0
 _OBSERVED_SECONDS = 30.0

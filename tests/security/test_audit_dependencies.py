@@ -6,6 +6,8 @@ import pytest
 
 from tests.security.audit_dependencies import JARS, Findings, judge, judge_jars, read_jars
 
+pytestmark = pytest.mark.long
+
 SOUND = Findings(frozenset({"numpy", "redis"}), frozenset())
 UNREAD = Findings(frozenset(), frozenset({"requirements.lock"}))
 AFFECTED = Findings(frozenset({"redis"}), frozenset(), ("redis 1.0: CVE-1, fixed in 1.1",))

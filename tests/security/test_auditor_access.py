@@ -15,6 +15,8 @@ from tests.security.conftest import name_auditor_without
 from tests.security.connecting import by_password, redis_by_password, shows_no_secret
 from tests.security.rights import AUDITOR, AUDITOR_RIGHTS, Right, list_topics
 
+pytestmark = pytest.mark.long
+
 READY = "everything that was published has been judged"
 LACKS = (
     r"the topic {0} cannot be read: Kafka at \S+ cannot be used: its user lacks the permission Read on a topic \(.*{0}"

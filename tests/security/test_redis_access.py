@@ -22,6 +22,8 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
 from tests.store.packed import pack_shard_facts
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 USER = "location-monitor"
 

@@ -15,6 +15,8 @@ from monitor.errors import UnreachableError
 from monitor.ingest.reader import run_reader
 from monitor.kafka.connections import KafkaConnections
 
+pytestmark = pytest.mark.long
+
 
 class _SlowReader:
     """A reader with slow steps. Each second step fails."""

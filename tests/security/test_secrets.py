@@ -11,6 +11,8 @@ import pytest
 from monitor.config import load_valid_config
 from monitor.service.wiring import build_redis_address, prepare_settings
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.promise(23)
 def test_no_output_shows_a_secret(

@@ -19,6 +19,8 @@ from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import LOOPBACK, ReservedPort
 from tests.kit.waiting import until
 
+pytestmark = pytest.mark.long
+
 _SECRETS: Final = ("planted-for-redis", "planted-for-sentinels")
 
 

@@ -20,6 +20,8 @@ from tests.security.conftest import make_topics
 from tests.security.connecting import read_safe_answers
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 _OAUTH: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
 _LOGIN_SECONDS: Final = 2
 _ISSUER: Final = "https://login.example.org"

@@ -16,6 +16,8 @@ from monitor.tools.town import Town, Visits
 from simulators.city import write_city
 from simulators.cli import cli
 
+pytestmark = pytest.mark.long
+
 START = parse_instant("2026-01-05T00:00:00Z")  # a Monday
 TOWN = Town(11, 3_000, 120, START, 28)
 

@@ -9,6 +9,8 @@ import pytest
 
 from simulators.continuous_noise import Exponential, Floats, Laplace, LaplaceSum, Law, draw_exceeding
 
+pytestmark = pytest.mark.long
+
 LAWS: list[Law] = [Exponential(3.0), Laplace(3.0), LaplaceSum(3.0, 1.0), LaplaceSum(0.5, 3.0)]
 RUNS = 40_000
 SIX_AND_A_HALF = 6.5

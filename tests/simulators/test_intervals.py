@@ -6,10 +6,13 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import PLACES
 from simulators.experiments.intervals import SHARES, measure_intervals
+
+pytestmark = pytest.mark.long
 
 PEOPLE = 60
 CROWD = Movements(np.arange(PEOPLE + 1), np.arange(PEOPLE) % 3, 4, ("a", "b", "c", "d"), np.zeros((4, 2)))

@@ -19,6 +19,8 @@ from simulators.onesided_figures.run_library import COMMAND, TABLES
 from simulators.synthetic import write_synthetic
 from tests.builders import make_page
 
+pytestmark = pytest.mark.long
+
 Library = Callable[..., Result]
 
 

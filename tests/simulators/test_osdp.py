@@ -25,6 +25,8 @@ from simulators.osdp.measures import regret, relative_errors, sample_is_worse
 from simulators.osdp.published_dawa import PublishedDawa
 from simulators.osdp.sampling import sample_close, sample_far
 
+pytestmark = pytest.mark.long
+
 RUNS = 60_000
 
 

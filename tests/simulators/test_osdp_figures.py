@@ -39,6 +39,8 @@ from simulators.onesided_figures.osdp_figures import (
 )
 from simulators.onesided_figures.osdp_statements import compare_statements
 
+pytestmark = pytest.mark.long
+
 BINS = 256
 COUNTS = np.where(np.arange(BINS) % 2 == 0, 1_000_000, 2_000_000)
 """So different that every bin is a bucket."""

@@ -38,6 +38,8 @@ from simulators.outbreak.ways import (
 )
 from tests.privacy.laws import Given
 
+pytestmark = pytest.mark.long
+
 CERTAIN = Fraction(1000)
 """An ε at which no draw of any way is other than 0."""
 

@@ -10,6 +10,8 @@ from monitor.errors import UsageError
 from simulators.pages import replace_part
 from tests.builders import make_page
 
+pytestmark = pytest.mark.long
+
 
 def test_part_replaces_only_itself(tmp_path: Path) -> None:
     """The text between the two comments is replaced, and the rest of the page is kept."""

@@ -23,6 +23,8 @@ from simulators.top_k import (
     score,
 )
 
+pytestmark = pytest.mark.long
+
 K, EPSILON = 5, 1.0
 APART = np.concatenate([np.arange(40, 0, -1) * 10_000, np.zeros(100, dtype=np.int64)])
 """Forty counts so far apart that no noise changes their order, and a hundred items that nobody has."""

@@ -18,6 +18,8 @@ from simulators.experiments.run_experiments import FIGURES
 from simulators.onesided_figures.histograms import FILE
 from simulators.onesided_figures.report import TITLES
 
+pytestmark = pytest.mark.long
+
 Run = Callable[..., Result]
 NOTE = "The data is synthetic"
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.statistics.bounds import at_least, at_most, fits, losses, lower, upper
 
+pytestmark = pytest.mark.long
+
 
 def sum_tail(hits: range, draws: int, chance: Fraction) -> float:
     return float(sum(comb(draws, k) * chance**k * (1 - chance) ** (draws - k) for k in hits))

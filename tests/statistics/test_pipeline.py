@@ -24,6 +24,8 @@ from monitor.privacy.payments import compute_most_answers
 from tests.statistics.bounds import Loss, losses, worst
 from tests.statistics.pipeline import Halved, Published, Shape, Stay, publish
 
+pytestmark = pytest.mark.long
+
 SAMPLES = 20_000
 FEWER = 5_000  # for mutants: a leak of another ε needs few samples
 LEVEL = 1e-6

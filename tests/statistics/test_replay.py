@@ -36,6 +36,8 @@ from tests.shared_kafka import SharedKafka
 from tests.statistics.bounds import Loss, fits, losses, worst
 from tests.statistics.pipeline import Halved, letter
 
+pytestmark = pytest.mark.long
+
 PAIRS = [f"pair-{n}" for n in range(1_000)]
 LAW = {f"law-{people}-{n}": people for people in range(6) for n in range(100)}
 SLOTS = 8

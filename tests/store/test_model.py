@@ -21,6 +21,8 @@ from monitor.store.facts import COMPLETE_FROM_START, NEVER, OffsetRange, Portion
 from tests.store.memory import Shard as MemoryShard
 from tests.store.packed import pack_shard_facts
 
+pytestmark = pytest.mark.long
+
 WINDOW = 2
 ANN, BOB, EVE = b"a" * 16, b"b" * 16, b"e" * 16
 ROW, INSTANT = 0, 7

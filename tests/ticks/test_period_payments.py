@@ -21,6 +21,8 @@ from monitor.privacy.payments import compute_at_times_payment, compute_over_time
 from monitor.ticks.ledger_state import LedgerState, Spent
 from monitor.ticks.period_payments import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
 
+pytestmark = pytest.mark.long
+
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
 

@@ -35,6 +35,8 @@ from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
 from monitor.ticks.period_payments import PeriodPayments, declare_charges
 from tests.builders import build_counts, build_parameters
 
+pytestmark = pytest.mark.long
+
 SEEDS: Final = range(40, 60)
 SOAK_SEEDS: Final = range(60, 3_060)
 SLOTS: Final = 36

@@ -16,6 +16,8 @@ from tests.builders import build_visit
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
 from tests.kit.waiting import until
 
+pytestmark = pytest.mark.servers
+
 OLDEST: Final = Path(__file__).with_name("kafka-3.9.2.lock")
 PLACES: Final = ("inn", "bath")
 

@@ -12,6 +12,8 @@ import yaml
 from tests.deploy.alerts.runbooks import ROOT, alerts
 from tests.missing import find_program
 
+pytestmark = pytest.mark.long
+
 EXAMPLE: Final = Path("deploy/prometheus/alertmanager.yml")
 RECEIVERS: Final = {"critical": "person-on-call", "ticket": "tickets"}
 

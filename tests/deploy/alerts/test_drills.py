@@ -21,6 +21,8 @@ from tests.deploy.alerts.scaled import write_scaled_rules
 from tests.deploy.alerts.site import Site, run_site
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 Fault = Callable[[Site, Callable[..., Any]], AbstractContextManager[None]]
 
 

@@ -13,6 +13,8 @@ from tests.deploy.alerts.faults import START_SECONDS, forge_safe, forged_answer,
 from tests.deploy.alerts.site import CLI, Site, run_site
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 GAUGE = "location_monitor_page_not_verified"
 
 

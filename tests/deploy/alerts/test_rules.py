@@ -23,6 +23,8 @@ from tests.deploy.alerts.runbooks import (
 )
 from tests.missing import run_promtool
 
+pytestmark = pytest.mark.long
+
 CASES = {
     RULES: ("rules_test.yml", "rules_of_days_test.yml"),
     AUDITOR_RULES: ("auditor_test.yml",),

@@ -21,6 +21,8 @@ from tests.deploy.alerts.site import JOB, PAGE_JOB, PUBLIC_JOB, Site, run_site
 from tests.deploy.grafana.queries import Query, list_event_queries, list_panel_queries
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 DETECT_SECONDS = 60.0
 CLEAR_SECONDS = 90.0
 

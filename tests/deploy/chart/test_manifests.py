@@ -25,7 +25,10 @@ from tests.missing import run_promtool
 
 VERSIONS = ("1.29", "1.37")
 BUILT_IN = ("v1", "apps/v1", "batch/v1", "policy/v1", "networking.k8s.io/v1")
-pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.long,
+]  # the first test on a machine compiles Helm, which a busy machine delays
 FORBIDDEN = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
 
 

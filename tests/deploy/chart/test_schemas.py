@@ -19,7 +19,7 @@ CHECKED = {
     ("kafka.strimzi.io/v1", "KafkaTopic"),
     ("kafka.strimzi.io/v1", "KafkaUser"),
 }
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,10 @@ from tests.deploy.chart.helm import Helm, value_set
 from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS
 from tests.shared_kafka import SharedKafka
 
-pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.long,
+]  # the first test on a machine compiles Helm, which a busy machine delays
 KAFKA = ("component=kafka", "strimzi.cluster=events")
 PURPOSES = ("visits", "alerts", "dead_letters")
 

@@ -16,7 +16,10 @@ from monitor.config import load_config
 from monitor.config.kafka_and_redis import find_url_password
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
-pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.long,
+]  # the first test on a machine compiles Helm, which a busy machine delays
 WRONG: dict[str, tuple[str, str]] = {
     # --set-json of the value, and what the message must contain: the key, as Helm writes it, and the reason
     "unknown value": ("replicaCount=2", "additional properties 'replicaCount' not allowed"),

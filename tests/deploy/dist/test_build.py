@@ -19,6 +19,8 @@ from deploy.dist.sbom import read_lock
 from deploy.dist.trial import try_wheel
 from monitor import __version__
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def source(root: Path) -> Source:

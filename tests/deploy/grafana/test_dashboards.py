@@ -19,6 +19,8 @@ from tests.deploy.grafana.queries import (
     read_dashboards,
 )
 
+pytestmark = pytest.mark.long
+
 BOARDS = read_dashboards()
 QUERIES = [*list_panel_queries(), *list_event_queries()]
 

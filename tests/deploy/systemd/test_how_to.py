@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 RECORDED = ("useradd", "python3", "pip", "systemctl", "runuser", "journalctl", "userdel")
 SECRET, SHARED, FOLDER = 0o600, 0o640, 0o750
 OTHERS = "The auditor and the page on a host with systemd"

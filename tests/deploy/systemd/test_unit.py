@@ -17,6 +17,8 @@ from monitor.cli import main
 from monitor.errors import EXIT_REFUSED, EXIT_USAGE
 from tests.missing import find_program
 
+pytestmark = pytest.mark.long
+
 SECTIONS = {
     "location-monitor@.service": "On a host with systemd",
     "location-auditor.service": "The auditor and the page on a host with systemd",

@@ -16,6 +16,8 @@ from monitor.tools.audit.recount import PeopleCount, Recount
 from monitor.tools.audit.visits import AcceptedVisit
 from tests.tools.audit.conftest import Tiny
 
+pytestmark = pytest.mark.long
+
 RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.integers(1, 6)), max_size=20)
 EPSILONS = st.fractions(min_value=Fraction(1, 9), max_value=9, max_denominator=9)
 HOUR = 3_600_000_000

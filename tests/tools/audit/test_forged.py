@@ -25,6 +25,8 @@ from monitor.tools.audit.configuration import read_terms
 from tests.tools.audit.conftest import Tiny, show
 from tests.tools.audit.records import charges, owner, record
 
+pytestmark = pytest.mark.long
+
 FORGERIES = int(os.environ.get("FORGERIES", "1000"))
 RENDERED = 20  # one report in this number is rendered
 SEED = int(os.environ.get("FUZZ_SEED", "7"))

@@ -30,6 +30,8 @@ from tests.tools.audit.conftest import Tiny
 from tests.tools.audit.test_auditor import write_service
 from tests.tools.audit.test_follow import HIDDEN, Published, open_transaction, run
 
+pytestmark = pytest.mark.long
+
 __all__ = ["run"]  # a fixture
 
 

@@ -27,6 +27,8 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 KEY = "qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA="
 
 LARGEST: Final = "1000000000000"

@@ -22,6 +22,8 @@ from monitor.contracts.record_sizes import (
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 
+pytestmark = pytest.mark.long
+
 EXAMPLE = Path(__file__).parents[3] / "config" / "city.yaml"
 
 

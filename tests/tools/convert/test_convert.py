@@ -16,6 +16,8 @@ from monitor.tools.convert.conversion import Conversion, Shape
 from monitor.tools.convert.points import Columns, read_points
 from tests.tools.convert.command import ignore, read, run, write
 
+pytestmark = pytest.mark.long
+
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 HEADER = "person_id,location_id,time_utc"
 

@@ -27,6 +27,8 @@ from monitor.tools.convert.exports import Export, read_export
 from monitor.tools.convert.formats import CASES
 from tests.tools.convert.command import ignore, read, run
 
+pytestmark = pytest.mark.long
+
 Record = dict[str, Any]
 EXPOSURE = [{"coding": [{"system": "http://terminology.hl7.org/CodeSystem/v3-ActClass", "code": "EXPOS"}]}]
 PATIENT = {"resourceType": "Patient", "id": "olga", "name": [{"family": "Olga"}]}

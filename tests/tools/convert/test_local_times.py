@@ -11,6 +11,8 @@ from monitor.contracts.instants import HOUR, MINUTE, to_datetime, to_instant
 from monitor.tools.convert.local_times import Moment, locate_day, locate_time, make_stay, read_moment, widen_midnight
 from monitor.tools.convert.rows import BadRowError
 
+pytestmark = pytest.mark.long
+
 CHANGES = {
     "at 02:00 and 03:00": ("Europe/Berlin", date(2026, 3, 29), date(2026, 10, 25)),
     "at midnight, forward": ("Africa/Cairo", date(2026, 4, 24), date(2026, 10, 30)),

@@ -11,6 +11,8 @@ import pytest
 from monitor.config.registry import Location, load_registry
 from tests.tools.convert.command import read, run, write
 
+pytestmark = pytest.mark.long
+
 FEATURES: list[dict[str, Any]] = [
     {"id": "node/1", "properties": {"name": "Market"}, "geometry": {"type": "Point", "coordinates": [13.4, 52.5, 30]}},
     {"properties": {"id": 2, "kind": "park", "area": 3}, "geometry": {"type": "Polygon", "coordinates": [[[0, 0]]]}},

@@ -7,7 +7,11 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import monitor
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(monitor.__file__).parents[1]
 

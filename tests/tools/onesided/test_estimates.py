@@ -14,6 +14,8 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.tools.onesided.estimates import interval, margin, noise_mean, noise_variance, unbiased
 from monitor.tools.onesided.mechanisms import AsymmetricGeometric, Monotone
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)])
 def test_mean_and_variance_match_the_law(epsilon: Fraction) -> None:

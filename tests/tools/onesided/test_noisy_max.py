@@ -17,6 +17,8 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.tools.onesided.noisy_max import NoisyMaxRule, select
 from tests.privacy.laws import ONE, Given, below, laws_of, worst
 
+pytestmark = pytest.mark.long
+
 Counts = tuple[int, ...]
 Outcome = tuple[tuple[int, int], ...]
 """(place, noisy count) of the selected, highest first."""

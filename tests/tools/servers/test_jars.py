@@ -15,6 +15,8 @@ import pytest
 from monitor.errors import EmbeddedError
 from monitor.tools.servers import jars
 
+pytestmark = pytest.mark.servers
+
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's

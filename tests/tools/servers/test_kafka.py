@@ -19,6 +19,8 @@ from monitor.tools.servers.jars import fetch_kafka, find_java
 from monitor.tools.servers.kafka import archive_options, archive_path, format_storage, make_id
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.servers
+
 
 def _produce(bootstrap_servers: str, topic: str, value: bytes) -> None:
     with closing(KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all")) as producer:

@@ -16,6 +16,8 @@ from redis.retry import Retry
 from monitor.errors import EmbeddedError
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 
+pytestmark = pytest.mark.servers
+
 
 @contextmanager
 def _client(url: str, **options: float) -> Iterator[redis.Redis]:

@@ -19,6 +19,8 @@ from monitor.tools.servers import EmbeddedValkey
 from monitor.tools.servers.ports import ReservedPort
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.servers
+
 _REPORT = """
 def report(*servers):
     watchdogs = [server._watchdog.pid for server in servers]

@@ -31,6 +31,8 @@ from monitor.tools.onesided.estimates import noise_variance, unbiased
 from monitor.tools.onesided.osdp.exclusion import Law, worst_ratio
 from tests.privacy.laws import HALF, ONE, Given, laws_of, one_sided, parity
 
+pytestmark = pytest.mark.long
+
 QS = [HALF, Fraction(9, 10)]
 
 

@@ -23,6 +23,8 @@ from monitor.tools.onesided.bounded.gaussian import CorrelatedSums, IndependentS
 from monitor.tools.onesided.bounded.variances import correlated_ratio
 from tests.privacy.laws import HALF, Given
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(100)])
 def test_accepted_draws_are_gaussian(variance: Fraction) -> None:

@@ -29,6 +29,8 @@ from monitor.tools.onesided.bounded.variances import (
 )
 from tests.privacy.laws import ONE, Given, align
 
+pytestmark = pytest.mark.long
+
 MEANS = [NaiveMean, CentredMean, PairedMean]
 BOUNDS = [(0, 1), (0, 5), (-2, 3), (4, 9)]
 

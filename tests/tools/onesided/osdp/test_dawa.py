@@ -21,6 +21,8 @@ from monitor.tools.onesided.osdp.recipe import NaiveDawa, ZeroAware, run_dawa, s
 from simulators.osdp.published_dawa import PublishedDawa, partition_loss
 from tests.privacy.laws import HALF, ONE, Given, align, laws_of, two_sided, worst
 
+pytestmark = pytest.mark.long
+
 
 def make_array(*counts: int) -> NDArray[np.int64]:
     return np.array(counts, dtype=np.int64)
