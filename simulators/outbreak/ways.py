@@ -69,16 +69,18 @@ def answer_one_sided(line: Timeline, epsilon: Fraction, threshold: int, noise: N
     rule = OverTimeRule(epsilon, answers, threshold, line.window, MAX_LEAD)
     marks: list[tuple[Mark, ...]] = [()] * line.places
     found = make_empty(line, float(rule.answer_epsilon))
-    marked = np.zeros(line.places, np.bool_)
+    marked, resumes_at = np.zeros(line.places, np.bool_), np.zeros(line.places, np.int64)
     for tick, counts in enumerate(line.counts):
         drawn = noise.geometric(rule.answer_epsilon, line.places)
-        # A place without marks whose sum is below T is "safe". Most places are, so leaving them out saves time.
-        for place in np.flatnonzero(marked | (counts + drawn >= threshold)).tolist():
+        # Asking about a pause once, and not about places without marks whose sum is below T, saves most of the time.
+        found.paused[tick] = resumes_at > tick
+        asked = ~found.paused[tick] & (marked | (counts + drawn >= threshold))
+        for place in np.flatnonzero(asked).tolist():
             answer = over_time.step(rule, marks[place], tick, int(counts[place]), int(drawn[place]))
-            marks[place] = answer.marks
-            marked[place] = bool(answer.marks)
-            if answer.status != "safe":
-                (found.alarms if answer.status == "noisy_count" else found.paused)[tick, place] = True
+            marks[place], marked[place] = answer.marks, bool(answer.marks)
+            found.alarms[tick, place] = answer.status == "noisy_count"
+            found.paused[tick, place] = answer.status == "paused"
+            resumes_at[place] = answer.resumes_at or 0
     return found
 
 
