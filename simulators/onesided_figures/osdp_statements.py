@@ -42,7 +42,7 @@ _DAWA_REGRET, _DAWAZ_REGRET, _ADULT_GAIN = 6, 2, 25
 _ABOUT: Final = 1 / 3
 """A value is "about" the paper's if it differs by at most this share of it."""
 
-_CLOSE: Final = 1.1
+_CLOSE: Final = 1.05
 """A verdict is open if it changes when each comparison is this factor easier or harder: another seed may change it."""
 
 

@@ -187,8 +187,8 @@ def test_contrary_errors_disagree(text: str, name: str, factor: float, applies: 
 @pytest.mark.parametrize(
     ("text", "name", "factor", "verdict"),
     [
-        ("Far: DAWAz beats", DAWAZ, 3.8, "open"),
-        ("Far: DAWAz beats", DAWAZ, 4.2, "open"),
+        ("Far: DAWAz beats", DAWAZ, 3.9, "open"),
+        ("Far: DAWAz beats", DAWAZ, 4.1, "open"),
         ("Far: DAWAz beats", DAWAZ, 3.5, "yes"),
         ("Far: DAWAz beats", DAWAZ, 4.5, "no"),
         ("OsdpRR is sometimes the best", RR, 1.45, "open"),
@@ -196,7 +196,7 @@ def test_contrary_errors_disagree(text: str, name: str, factor: float, applies: 
     ],
 )
 def test_close_values_leave_a_verdict_open(text: str, name: str, factor: float, verdict: str) -> None:
-    """A verdict that values a tenth larger or smaller would change is open; DAWA's error is 4 times that of DAWAz."""
+    """A verdict that values a twentieth larger or smaller would change is open. DAWA has 4 times the error of DAWAz."""
 
     def change(_: Input, errors: Errors) -> Errors:
         return errors | {name: errors[name] * factor}
