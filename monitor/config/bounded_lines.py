@@ -14,6 +14,9 @@ from monitor.errors import FileFormatError, Problem
 LONGEST_ROW: Final = 16 * 2**20
 """The longest row of CSV or record of JSON, in characters, with its line breaks."""
 
+MOST_LINES: Final = 10_000
+"""The most lines of a row of CSV. Each line is kept until the next row, and takes more memory than its characters."""
+
 LARGEST_RATIO: Final = 200
 """How many characters a byte of the file may give. CSV of people and places gives at most a few dozen."""
 
@@ -79,6 +82,8 @@ class BoundedLines:
         self.line += 1
         self.row.append(line)
         self._count(line)
+        if len(self.row) > MOST_LINES:
+            self._refuse_row(f"longer than {MOST_LINES:,} lines")
         return line
 
     def read(self, size: int) -> str:
@@ -91,12 +96,14 @@ class BoundedLines:
     def _count(self, text: str) -> None:
         self._length, self._total = self._length + len(text), self._total + len(text)
         if self._length > self._longest:
-            key = f"line {self.line - max(0, len(self.row) - 1)}: the row"
-            expected = "a short row or record for each visit or place"
-            self._refuse(key, f"longer than {self._longest:,} characters", expected, "A quote may be missing.")
+            self._refuse_row(f"longer than {self._longest:,} characters")
         if self._total > _ANY_RATIO + LARGEST_RATIO * self.position():
             value = f"expanded to more than {LARGEST_RATIO} times its size"
             self._refuse("the file", value, "visits or places", "If you trust it, expand it yourself.")
+
+    def _refuse_row(self, value: str) -> NoReturn:
+        key = f"line {self.line - max(0, len(self.row) - 1)}: the row"
+        self._refuse(key, value, "a short row or record for each visit or place", "A quote may be missing.")
 
     def _refuse(self, key: str, value: str, expected: str, remedy: str) -> NoReturn:
         raise FileFormatError(self.path, (Problem(key, value, expected, remedy),))

@@ -22,6 +22,7 @@ _MOST_MIDNIGHTS: Final = 20  # one in so many; of times to the hour, one in 24 i
 _EMPTY: Final = "end when they begin, so no designated time counts them"
 _MIDNIGHT: Final = "begin at exactly midnight: if these are dates, convert them without a time, and they stand for days"
 _PLACEHOLDER: Final = "have an id such as NA, NULL or unknown, so that all of them are of one person, or at one place"
+_ADDRESS: Final = "name their person by an address, and others do not: one person may be two, so convert one system"
 _ROUNDED: Final = "have an id that a spreadsheet has rounded, so that two people may have one id: export ids as text"
 
 
@@ -51,6 +52,8 @@ class Plausibility:
             self._note(_EMPTY, where)
         if self._is_midnight(start) and (end is None or end == start or not self._is_midnight(end)):
             self._note(_MIDNIGHT, where)
+        if "://" in stay.person_id:
+            self._note(_ADDRESS, where)
         ids = (stay.person_id, stay.location_id)
         if any(name.casefold() in _PLACEHOLDERS for name in ids):
             self._note(_PLACEHOLDER, where)
@@ -78,6 +81,8 @@ class Plausibility:
         found = dict(self._found)
         if found.get(_MIDNIGHT, _Found(0, "")).visits * _MOST_MIDNIGHTS <= self._visits:
             found.pop(_MIDNIGHT, None)
+        if found.get(_ADDRESS, _Found(0, "")).visits == self._visits:
+            found.pop(_ADDRESS, None)
         if self._zeros.visits == self._long_numbers > 0:  # of other long numbers, some end in another digit
             found.setdefault(_ROUNDED, self._zeros)
         for what, (count, first) in found.items():

@@ -215,6 +215,10 @@ SUSPICIOUS: dict[str, tuple[list[str], str]] = {
     "a place": (["olga,Unknown,2026-01-05T09:00:00Z"], "1 of 1 visits have an id such as NA"),
     "scientific": (["4.40851E+17,A,2026-01-05T09:00:00Z"], "1 of 1 visits have an id that a spreadsheet has rounded"),
     "zeros": (["440851234567891000,A,2026-01-05T09:00:00Z"], "1 of 1 visits have an id that a spreadsheet has rounded"),
+    "addresses": (
+        ["Patient/olga,A,2026-01-05T09:00:00Z", "https://a.test/Patient/olga,A,2026-01-05T09:00:00Z"],
+        "1 of 2 visits name their person by an address, and others do not",
+    ),
     "line breaks": (
         ["olga,A,2026-01-05T09:00:00Z,", 'ann,A,2026-01-05T09:00:00Z,,"a', 'b, c"'],
         "1 rows have line breaks in their cells (the first: line 3)",
@@ -463,8 +467,9 @@ def test_registry_of_seen_ids(tmp_path: Path) -> None:
         (b"x" * 40_000_000, "--locations", "the row is longer than"),
         (HEADER.encode() + b"\n" + (b'"' + b"x" * 1_000 + b'\n",') * 40_000, "--visits", "the row is longer than"),
         (HEADER.encode() + b"\n" + b"x" * 999 + (b"\n" + b"x" * 999) * 40_000, "--visits", "more than 200 times"),
+        (HEADER.encode() + b'\n"' + b"x\n" * 7_000_000, "--visits", "the row is longer than 10,000 lines"),
     ],
-    ids=["one line", "one line of places", "one row", "ratio"],
+    ids=["one line", "one line of places", "one row", "ratio", "short lines"],
 )
 def test_compressed_bomb_is_refused(content: bytes, option: str, reason: str, tmp_path: Path) -> None:
     """A small gzip file that expands to one row, or to much more than its size, is refused with bounded memory."""
