@@ -72,7 +72,7 @@ chart-schemas: $(DEV)  ## check the chart with the published schemas of Strimzi,
 	$(BIN)/pytest -m "" -rA tests/deploy/chart/test_schemas.py
 
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
-	@$(BIN)/python -m monitor.tools.servers
+	@$(BIN)/python -m monitor.operate.servers
 
 go-programs:  ## compile Helm and toxiproxy once, for the tests (needs Go)
 	@$(PYTHON) -m tests.go_programs

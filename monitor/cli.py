@@ -10,23 +10,23 @@ from typing import Final
 import click
 
 from monitor import __version__
-from monitor.commands.audit import audit
-from monitor.commands.check import check
-from monitor.commands.convert import convert
-from monitor.commands.dead_letters import dead_letters
-from monitor.commands.demo import demo
-from monitor.commands.keygen import keygen
-from monitor.commands.options import CommandGroup
-from monitor.commands.page import page
-from monitor.commands.plan import plan
-from monitor.commands.register import register
-from monitor.commands.replay import replay
-from monitor.commands.run import run
-from monitor.commands.schema import schema
-from monitor.commands.servers import servers
-from monitor.commands.status import status
-from monitor.commands.topics import topics
-from monitor.commands.watch import watch
+from monitor.audit.command import audit
+from monitor.client.command import watch
+from monitor.command_line import CommandGroup
+from monitor.operate.check.command import check
+from monitor.operate.convert.command import convert
+from monitor.operate.dead_letters.command import dead_letters
+from monitor.operate.demo.command import demo
+from monitor.operate.keygen import keygen
+from monitor.operate.plan.command import plan
+from monitor.operate.register.command import register
+from monitor.operate.replay.command import replay
+from monitor.operate.schema import schema
+from monitor.operate.servers.command import servers
+from monitor.operate.status import status
+from monitor.page.command import page
+from monitor.service.run_command import run
+from monitor.service.topics_command import topics
 
 COMMANDS: Final[tuple[click.Command, ...]] = (
     audit, check, convert, dead_letters, demo, keygen, page, plan, register, replay, run, schema, servers, status,

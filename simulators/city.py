@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from monitor.tools.convert.files import (
+from monitor.new_files import PUBLIC
+from monitor.operate.convert.files import (
     CONSENT_HEADER,
     REGISTRY_HEADER,
     VISITS_HEADER,
@@ -17,8 +18,7 @@ from monitor.tools.convert.files import (
     format_csv_line,
     open_atomically,
 )
-from monitor.tools.new_files import PUBLIC
-from monitor.tools.town import Ints, Town
+from monitor.operate.town import Ints, Town
 
 _CENTRE: Final = (40.0, -30.0)  # in the open ocean, so that it is no real town
 _SPREAD: Final = 0.03  # degrees

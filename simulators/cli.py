@@ -13,11 +13,11 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from monitor.commands.convert import add_consent_option
-from monitor.commands.options import EXISTING, NEW
+from monitor.command_line import EXISTING, NEW
 from monitor.contracts.instants import DAY, parse_instant, to_datetime
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
-from monitor.tools.town import Town
+from monitor.operate.convert.command import add_consent_option
+from monitor.operate.town import Town
 from simulators.bench.run_bench import list_lines, run_bench
 from simulators.city import write_city, write_registry
 from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_note

@@ -1,7 +1,7 @@
 """Algorithms 1 and 2 as in the paper's experiments: exponential noise in binary floats, many iterations at a time.
 
-They are for the figures only. The versions for publishing are in `monitor.tools.onesided.noisy_max` and
-`monitor.tools.onesided.sparse_vector`.
+They are for the figures only. The versions for publishing are in `monitor.onesided.noisy_max` and
+`monitor.onesided.sparse_vector`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class SparseVector:
     above it are answers.
 
     "as printed": one exponential draw of mean k/ε, and k answers (not k + 1, see
-    `monitor.tools.onesided.sparse_vector`). "as coded": adaptive. The first draw has mean 2k/ε. If the value is not
+    `monitor.onesided.sparse_vector`). "as coded": adaptive. The first draw has mean 2k/ε. If the value is not
     above the threshold, it is dropped. If it is far above, it is published at half the cost. Otherwise a second value
     is drawn with mean k/ε, and published if it is above the threshold. An answer far above is charged as a cheap one,
     and the mean of the cheap draw is subtracted, even if the answer is from the second draw. (An answer of the second
-    draw actually costs 3/2 of its charge; see the tests of `monitor.tools.onesided.sparse_vector`.)
+    draw actually costs 3/2 of its charge; see the tests of `monitor.onesided.sparse_vector`.)
     """
 
     counts: NDArray[np.int64]

@@ -15,11 +15,11 @@ from monitor.config import load_valid_config
 from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, read_record
 from monitor.contracts.output_records import OutputRecord
 from monitor.errors import FailedError
-from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
-from monitor.tools.replay.driver import Summary, plan_replay, replay
-from monitor.tools.replay.embedded import start_embedded
-from monitor.tools.replay.output import write_output
-from monitor.tools.replay.progress import show_progress
+from monitor.operate.convert.files import REGISTRY_HEADER, VISITS_HEADER
+from monitor.operate.replay.driver import Summary, plan_replay, replay
+from monitor.operate.replay.embedded import start_embedded
+from monitor.operate.replay.output import write_output
+from monitor.operate.replay.progress import show_progress
 
 CONFIG: Final = "config.yaml"
 VISITS: Final = "visits.csv"

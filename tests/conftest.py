@@ -33,7 +33,7 @@ from tests.shared_kafka import SharedKafka, describe, find_shared_kafka, share_k
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas this way; Python 3.13 undeprecates it
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
-    from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+    from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 
 pytest_plugins = ("tests.topic_fixtures",)
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import redis
 
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
 from tests.kit.waiting import until
 from tests.missing import report_missing
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from monitor.tools.servers import EmbeddedKafka, NodeSettings
+from monitor.operate.servers import EmbeddedKafka, NodeSettings
 
 _VARIABLE: Final = "TESTS_SHARED_KAFKA"
 

@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from monitor.tools.demo.run_demo import Length, run_demo
+from monitor.operate.demo.run_demo import Length, run_demo
 
 WIDTH: Final = 80
 HEIGHT: Final = 24

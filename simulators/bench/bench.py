@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Self, TypeVar
 
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 
 _LIBRARIES: Final = ("/usr/lib/*/libjemalloc.so.2", "/usr/lib*/libjemalloc.so.2", "/usr/local/lib/libjemalloc.so.2")
 

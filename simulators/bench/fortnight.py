@@ -12,8 +12,8 @@ import numpy as np
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import SECOND
 from monitor.errors import FailedError
+from monitor.operate.replay.driver import Replay, prepare_empty
 from monitor.service.wiring import Settings
-from monitor.tools.replay.driver import Replay, prepare_empty
 from simulators.bench.bench import Bench
 from simulators.bench.flink import measure_flink
 from simulators.bench.line import Line, Target

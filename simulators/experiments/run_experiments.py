@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from monitor.errors import SelectionError, UsageError
-from monitor.tools.replay.progress import show_progress
+from monitor.operate.replay.progress import show_progress
 from simulators.experiments.data import HOW_TO_GET_DATA, find_note
 from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, find_missing
 from simulators.experiments.location_figures import (

@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from monitor.privacy.two_sided import draw_two_sided
-from monitor.tools.onesided.add_remove.variances import (
+from monitor.onesided.add_remove.variances import (
     break_even,
     laplace_variance,
     raw_break_even,
@@ -18,6 +17,7 @@ from monitor.tools.onesided.add_remove.variances import (
     subsampled_variance_continuous,
     two_sided_variance,
 )
+from monitor.privacy.two_sided import draw_two_sided
 from simulators.continuous_noise import Floats
 from simulators.onesided_figures.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.tools.onesided.add_remove.variances import least_epsilon
+from monitor.onesided.add_remove.variances import least_epsilon
 from simulators.experiments.points import distinct_values
 from simulators.onesided_figures.histograms import NAMES, TABLE_2
 from simulators.onesided_figures.osdp_figures import (

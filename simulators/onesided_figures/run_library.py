@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Console
 
 from monitor.errors import UsageError
-from monitor.tools.replay.progress import show_progress
+from monitor.operate.replay.progress import show_progress
 from simulators.experiments.data import HOW_TO_GET_DATA, find_note
 from simulators.experiments.plots import require_matplotlib, save
 from simulators.onesided_figures.histograms import FILE, read_histograms

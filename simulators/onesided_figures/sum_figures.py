@@ -1,6 +1,6 @@
 """Errors of sums, counts, means and correlated sums, and of their textbook versions, by ε, n and the mean.
 
-Lines are formulas (`monitor.tools.onesided.bounded.variances`), points are sampled from the exact mechanisms. All
+Lines are formulas (`monitor.onesided.bounded.variances`), points are sampled from the exact mechanisms. All
 errors are root mean squared errors. Values are from 0 to 1 in 50 steps.
 """
 
@@ -15,11 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.privacy.paired import PairedRule, PairedTotals
-from monitor.privacy.two_sided import draw_two_sided
-from monitor.tools.onesided.bounded.gaussian import CorrelatedSums, IndependentSums
-from monitor.tools.onesided.bounded.means import CentredMean, NaiveMean, PairedMean, PairedSum
-from monitor.tools.onesided.bounded.variances import (
+from monitor.onesided.bounded.gaussian import CorrelatedSums, IndependentSums
+from monitor.onesided.bounded.means import CentredMean, NaiveMean, PairedMean, PairedSum
+from monitor.onesided.bounded.variances import (
     centred_mean,
     correlated_ratio,
     count_from_totals,
@@ -29,6 +27,8 @@ from monitor.tools.onesided.bounded.variances import (
     paired_mean,
     paired_sum,
 )
+from monitor.privacy.paired import PairedRule, PairedTotals
+from monitor.privacy.two_sided import draw_two_sided
 from simulators.onesided_figures.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise
 

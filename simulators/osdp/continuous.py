@@ -1,6 +1,6 @@
 """The histogram algorithms of the OSDP paper with real-valued noise, as in its experiments, and fast geometric noise.
 
-NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.tools.onesided.osdp` has the
+NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.onesided.osdp` has the
 exact algorithms. docs/references.md defines [OSDP].
 """
 
@@ -76,7 +76,7 @@ class OsdpLaplaceL1:
 
 @dataclass(frozen=True, slots=True)
 class SuppressLaplace:
-    """`monitor.tools.onesided.osdp.mechanisms.Suppress` with Laplace noise at τ in each count. Its OSDP loss is τ."""
+    """`monitor.onesided.osdp.mechanisms.Suppress` with Laplace noise at τ in each count. Its OSDP loss is τ."""
 
     tau: float
 

@@ -1,6 +1,6 @@
 """DAWA as its authors' program computes it, only for the figures: its partition costs more than the stated ε1.
 
-The program (dpcomp_core, `L1partition_approx`) differs from `monitor.tools.onesided.osdp.dawa` in three ways. Noise on
+The program (dpcomp_core, `L1partition_approx`) differs from `monitor.onesided.osdp.dawa` in three ways. Noise on
 the cost of a bucket of length L has the scale (2 - 1/L - 1/n)/ε1. Buckets of one bin get no noise. A noisy cost that is
 below the penalty 1/ε2 is raised to it. `partition_loss` computes the loss of one outcome exactly.
 """
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.tools.onesided.osdp.dawa import Costs, cheapest, largest_length, measure_costs
+from monitor.onesided.osdp.dawa import Costs, cheapest, largest_length, measure_costs
 from simulators.continuous_noise import Floats
 
 ONE_DIMENSION: Final = 0.5

@@ -14,12 +14,12 @@ import numpy as np
 from monitor.contracts.instants import DAY
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import FailedError
+from monitor.operate.plan.find_plans import find
+from monitor.operate.plan.outcomes import PlanOutcome
+from monitor.operate.report_delays import ReportDelays
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.odds import find_threshold
-from monitor.tools.plan.find_plans import find
-from monitor.tools.plan.outcomes import PlanOutcome
-from monitor.tools.report_delays import ReportDelays
 from simulators.outbreak import grids
 from simulators.outbreak.designated import decide
 from simulators.outbreak.events import Epidemic

@@ -7,8 +7,8 @@ from typing import Final
 
 from monitor.contracts.instants import DAY, HOUR, parse_instant
 from monitor.contracts.slot_grid import SlotGrid
-from monitor.tools.plan.find_plans import OverTimeOptions
-from monitor.tools.plan.targets import Targets
+from monitor.operate.plan.find_plans import OverTimeOptions
+from monitor.operate.plan.targets import Targets
 from simulators.outbreak.designated import AtTimesSetting
 from simulators.outbreak.on_service import OverTimeSetting
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from monitor.errors import FailedError
+from monitor.operate.replay.progress import show_progress
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.replay.progress import show_progress
 from simulators.experiments.plots import require_matplotlib, save
 from simulators.experiments.run_experiments import measure_processor_seconds
 from simulators.outbreak import grids

@@ -34,30 +34,30 @@ LAYERS: Final = (
     "service",
     "tools",
     "tools.new_files",
-    "tools.onesided",
-    "tools.servers",
-    "tools.town",
-    "tools.client",
-    "tools.audit",
-    "tools.convert",
-    "tools.report_delays",
-    "tools.check",
-    "tools.plan",
-    "tools.register",
-    "tools.dead_letters",
-    "tools.replay",
-    "tools.page",
-    "tools.auditor",
-    "tools.demo",
+    "onesided",
+    "operate.servers",
+    "operate.town",
+    "client",
+    "audit",
+    "operate.convert",
+    "operate.report_delays",
+    "operate.check",
+    "operate.plan",
+    "operate.register",
+    "operate.dead_letters",
+    "operate.replay",
+    "page",
+    "operate.auditor",
+    "operate.demo",
     "commands",
     "cli",
 )
-"""The folders and modules of `monitor` and of `monitor/tools`, lowest first."""
+"""The folders and modules of `monitor` and of `monitor/operate`, lowest first."""
 
-SERVICE: Final = ("monitor.service.wiring", "monitor.service.keep_running", "monitor.commands.run")
-TOOLS: Final = "monitor.tools"
+SERVICE: Final = ("monitor.service.wiring", "monitor.service.keep_running", "monitor.service.run_command")
+TOOLS: Final = "monitor.operate"
 
-READERS: Final = ("monitor.tools.client", "monitor.tools.page", "monitor.tools.audit", "monitor.tools.auditor")
+READERS: Final = ("monitor.client", "monitor.page", "monitor.audit", "monitor.audit.live")
 """What reads the answers. It runs where there is no Redis and no person key."""
 
 SERVICE_ROOMS: Final = ("store", "ingest", "ticks", "service")
@@ -182,8 +182,8 @@ def test_reader_loads_no_service(reader: str) -> None:
 @pytest.mark.parametrize(
     ("file", "line", "expected"),
     [
-        ("kafka/topics.py", "from monitor.tools.demo import run_demo", "monitor.tools.demo.run_demo"),
-        ("tools/client/places.py", "import monitor.tools.page.board", "monitor.tools.page.board"),
+        ("kafka/topics.py", "from monitor.operate.demo import run_demo", "monitor.operate.demo.run_demo"),
+        ("client/places.py", "import monitor.page.board", "monitor.page.board"),
         ("store/keys.py", "import monitor.ticks.loop", "monitor.ticks.loop"),
         ("privacy/noise.py", "def late():\n    from monitor import contracts", "monitor.contracts"),
         ("errors.py", "if TYPE_CHECKING:\n    from monitor.config import Config", "monitor.config"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
 from tests.kit.topics import read_header
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.shared_kafka import SharedKafka

@@ -86,7 +86,7 @@ def test_status_without_an_instance() -> None:
 @pytest.mark.parametrize("answer", [b"<html>", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"ok": ' + b"9" * 5_000 + b"}"])
 def test_status_of_another_server(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address that answers something else exits with 2, and the message names it and the expected keys."""
-    monkeypatch.setattr("monitor.commands.status._read", lambda _url: answer)
+    monkeypatch.setattr("monitor.operate.status._read", lambda _url: answer)
     result = CliRunner().invoke(main, ["status", "http://127.0.0.1:9"])
     assert result.exit_code == 2
     assert "http://127.0.0.1:9/readyz is not the answer of an instance: expected metrics.host:metrics.port" in " ".join(

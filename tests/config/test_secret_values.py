@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from monitor.client import connect
 from monitor.config import Config
 from monitor.config.key_form import create_key, is_key
 from monitor.config.secret_values import (
@@ -25,7 +26,6 @@ from monitor.config.secret_values import (
 )
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import ConfigError, UsageError
-from monitor.tools.client import connect
 from tests.config.conftest import ABSENT
 from tests.kit.signed import SIGNER
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.audit import parsing
 from monitor.contracts.instants import parse_instant, parse_local
 from monitor.errors import TimeError
-from monitor.tools.audit import parsing
 
 FIELDS = {
     "month": ("2026-{}-20T08:15:30Z", range(1, 13)),

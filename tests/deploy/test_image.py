@@ -19,9 +19,9 @@ import pytest
 
 from deploy.dist.sbom import read_lock
 from monitor import __version__
+from monitor.operate.servers import EmbeddedValkey
+from monitor.operate.servers.ports import ReservedPort
 from monitor.stop_times import STOP_SECONDS
-from monitor.tools.servers import EmbeddedValkey
-from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.engine import Container, Engine, make_bundle
 from tests.missing import report_missing

@@ -30,7 +30,7 @@ from monitor.contracts.output_records import AtTimesSnapshot, OverTimeAlert
 from monitor.contracts.parameters import find_shard
 from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
-from monitor.tools.page.static_files import read_openapi
+from monitor.page.static_files import read_openapi
 from simulators.cli import cli as simulators
 from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, read_documents

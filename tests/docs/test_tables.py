@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from monitor.audit.live.metrics import AUDITOR_METRICS
+from monitor.client.exporter import PUBLIC_METRICS
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
@@ -24,9 +26,7 @@ from monitor.contracts.instants import DAY, format_duration
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs
 from monitor.observe.metric_catalog import METRICS, PREFIX
-from monitor.tools.auditor.metrics import AUDITOR_METRICS
-from monitor.tools.client.exporter import PUBLIC_METRICS
-from monitor.tools.page.metrics import PAGE_METRICS
+from monitor.page.metrics import PAGE_METRICS
 
 _KEY_SECTIONS = (
     "service",

@@ -18,7 +18,7 @@ import pytest
 import redis
 
 from monitor.config.key_form import create_key
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from tests.conftest import Eventually
 from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, Document

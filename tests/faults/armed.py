@@ -26,12 +26,12 @@ from typing import Final
 import click
 
 import monitor.cli
-from monitor.commands.options import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.observe.failpoints import arm
 from monitor.observe.logs import set_up_logging
 from monitor.service.keep_running import run
+from monitor.service.load_settings import load_settings
 from monitor.stop_signals import stop_on_signals
 
 POLL_SECONDS: Final = 0.01

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
 from tests.faults.oracles import Verdict, settle
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import SIGNED, FaultTown, Shape

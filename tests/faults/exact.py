@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.parsing import parse_instant
-from monitor.tools.audit.recount import Recount, create_recounts
-from monitor.tools.audit.visits import decode
+from monitor.audit.configuration import AuditTerms
+from monitor.audit.parsing import parse_instant
+from monitor.audit.recount import Recount, create_recounts
+from monitor.audit.visits import decode
 from tests.faults.recount import is_stamped
 
 CERTAIN: Final = Fraction(30)

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import redis
 
+from monitor.audit.configuration import AuditTerms, read_terms
 from monitor.service.wiring import build_redis_address
 from monitor.store.fingerprint import compute_fingerprint as stored_under
 from monitor.store.redis_client import create_client
-from monitor.tools.audit.configuration import AuditTerms, read_terms
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount, is_stamped
 from tests.faults.town import FaultTown
 from tests.faults.traffic import compute_fingerprint

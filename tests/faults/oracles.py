@@ -1,4 +1,4 @@
-"""The checks after any fault: the audit of `monitor.tools.audit`, which shares no code with the service, and more.
+"""The checks after any fault: the audit of `monitor.audit`, which shares no code with the service, and more.
 
 - A ce_id has one set of bytes, also among records of aborted transactions. Every answer seen is committed at the end.
   An answer is in the partition of its shard, by the number of ledger partitions Q of the first record.
@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.tools.audit import AuditReport
-from monitor.tools.audit.configuration import read_terms
-from monitor.tools.auditor.audit_topics import audit_topics
+from monitor.audit import AuditReport
+from monitor.audit.configuration import read_terms
+from monitor.audit.live.audit_topics import audit_topics
 from tests.faults.exact import find_early, recount
 from tests.faults.facts import Comparison, compare, connect_redis
 from tests.faults.subscriber import Subscriber

@@ -1,6 +1,6 @@
 """The expected facts and dead letters of each record of the input topic (docs/interface.md, sections 1 and 4).
 
-It shares no code with the service: `monitor.tools.audit` reads the configuration, and the plain recount of the tests
+It shares no code with the service: `monitor.audit` reads the configuration, and the plain recount of the tests
 decides the fate of each visit.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.parsing import is_id, parse_instant
+from monitor.audit.configuration import AuditTerms
+from monitor.audit.parsing import is_id, parse_instant
 from tests.kit.recount import Counted, RefusedError, Rules
 
 WHOLE: Final = "-"

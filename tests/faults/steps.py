@@ -20,7 +20,7 @@ from kafka.errors import KafkaError
 from monitor.contracts.instants import HOUR
 from monitor.errors import EXIT_REFUSED, MonitorError
 from monitor.observe.failpoints import FAILPOINTS
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.kit.processes import Instance

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.test_rolling import ANNEX, CHANGES, add_annex, is_ready, roll
 from tests.faults.town import PLACES, FaultTown, Shape

@@ -17,11 +17,11 @@ import zstandard
 
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
+from monitor.operate.servers import EmbeddedValkey
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import create_windows
 from monitor.store.facts import Question
 from monitor.store.redis_store import RedisWindows
-from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown, Shape

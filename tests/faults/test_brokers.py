@@ -12,8 +12,8 @@ import pytest
 from kafka.errors import KafkaError
 
 from monitor.errors import UnreachableError
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
-from monitor.tools.servers.kafka import Quorum
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
+from monitor.operate.servers.kafka import Quorum
 from tests.faults.conftest import MakeScene
 from tests.faults.town import FaultTown, Shape
 from tests.kit.network import find_free_ports

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from monitor.audit.configuration import read_terms
 from monitor.errors import EXIT_REFUSED
-from monitor.tools.audit.configuration import read_terms
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.recount import Recount
 from tests.faults.town import PLACES, FaultTown, Shape

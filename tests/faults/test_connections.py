@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.go_programs import TOXIPROXY, GoError, install_program
 from tests.kit.network import find_free_ports, parse_address

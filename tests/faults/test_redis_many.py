@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
 from tests.faults.town import Shape
 from tests.kit.network import parse_address

@@ -19,10 +19,10 @@ from kafka.errors import KafkaError
 
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
+from monitor.operate.servers.ports import LOOPBACK, ReservedPort
 from monitor.service.wiring import Settings
 from monitor.store.redis_client import create_client, read_server_time
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
-from monitor.tools.servers.ports import LOOPBACK, ReservedPort
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.test_batches import read_metric
 from tests.faults.town import Shape

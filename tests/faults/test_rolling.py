@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from monitor.kafka.groups import list_groups
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.town import PLACES, FaultTown, Shape
 from tests.kit.processes import Instance

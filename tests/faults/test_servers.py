@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.service.preflight import run_preflight
 from monitor.service.wiring import create_windows
 from monitor.stop_times import STOP_SECONDS
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults import steps
 from tests.faults.conftest import MakeScene
 from tests.faults.steps import Step, Walk

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.audit.configuration import read_terms
-from monitor.tools.servers import EmbeddedValkey
+from monitor.audit.configuration import read_terms
+from monitor.operate.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, read_fingerprint, read_shards
 from tests.faults.recount import DeadLetter, Recount

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from monitor.errors import EXIT_REFUSED
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene
 from tests.faults.steps import FAULTS, Walk, schedule
 from tests.shared_kafka import SharedKafka

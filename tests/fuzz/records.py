@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from monitor.tools.audit.visits import parse_visits
+from monitor.audit.visits import parse_visits
 
 FRAMING: Final = ("byte_order_mark", "cloudevents", "confluent", "connect")
 """What may be around the JSON of a record."""

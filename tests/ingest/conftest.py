@@ -15,9 +15,9 @@ from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
+from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.hashing import PersonHasher
-from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_parameters, watch
 from tests.conftest import Eventually
 from tests.ingest.world import World

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.contracts.parameters import Parameters
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from tests.ingest.world import World
 
 

@@ -34,12 +34,12 @@ from monitor.kafka.groups import list_groups, name_input_group
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
 from monitor.observe.metrics import Metrics
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.store.facts import Question, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.builders import build_visit
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka

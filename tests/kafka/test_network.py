@@ -14,7 +14,7 @@ from kafka.producer.sender import Sender
 
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.network import ProducersNetworkClient
-from monitor.tools.servers import EmbeddedKafka
+from monitor.operate.servers import EmbeddedKafka
 
 pytestmark = pytest.mark.servers
 

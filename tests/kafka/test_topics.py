@@ -27,7 +27,7 @@ from monitor.kafka.topics import (
     list_risks,
     list_topic_needs,
 )
-from monitor.tools.replay.driver import adapt_topic_needs
+from monitor.operate.replay.driver import adapt_topic_needs
 from tests.topic_fixtures import TopicSet
 
 

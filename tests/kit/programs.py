@@ -21,7 +21,13 @@ from typing import Final
 FORKS: Final = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        *("monitor.cli", "monitor.commands.run", "monitor.commands.topics", "monitor.observe.failpoints", "argparse"),
+        *(
+            "monitor.cli",
+            "monitor.service.run_command",
+            "monitor.service.topics_command",
+            "monitor.observe.failpoints",
+            "argparse",
+        ),
         *("pytest", "hypothesis", "tests.conftest", "tests.topic_fixtures"),  # for tests/mutants
     ]
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from monitor.client.subscriber import Published
 from monitor.contracts.instants import HOUR
 from monitor.contracts.output_records import OVER_TIME, OutputRecord, make_record
 from monitor.contracts.signed_notes import Signer
 from monitor.ticks.signed_log import SignedLog
-from monitor.tools.client.subscriber import Published
 
 TOPIC_ID: Final = "topic-1"
 SIGNER: Final = Signer("example.org/town", bytes(range(32)))

@@ -16,7 +16,7 @@ Most are a table in a file of `known/`:
 `mechanisms.toml` has those of the library and of the simulations, in a table for each mechanism:
 
     [[mechanism]]
-    file = "monitor/tools/onesided/noisy_max.py"
+    file = "monitor/onesided/noisy_max.py"
     function = "select"
     caught_by = ["tests/….py::test_…"]
     find = "noise.geometric(rule.noise_epsilon, exact.size)"

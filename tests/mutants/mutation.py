@@ -1,6 +1,6 @@
 """Run mutmut over the privacy arithmetic and the library of one-sided privacy (`make soak`).
 
-`python tests/mutants/mutation.py [PATTERN…]` mutates monitor/privacy and monitor/tools/onesided.
+`python tests/mutants/mutation.py [PATTERN…]` mutates monitor/privacy and monitor/onesided.
 It works in build/mutation, on copies of the package and of its tests. mutmut is installed there too, so the virtual
 environment does not change. Patterns name modules, for example `over_time`. Only the tests of these modules run then.
 Without a pattern, every module of both packages is mutated. The run ends with a list of the survivors.
@@ -18,7 +18,7 @@ from typing import Final
 REPOSITORY: Final = Path(__file__).parents[2]
 PLACE: Final = REPOSITORY / "build" / "mutation"
 TOOL: Final = PLACE / "tool"
-PACKAGES: Final = ("privacy", "tools/onesided")
+PACKAGES: Final = ("privacy", "onesided")
 MUTMUT: Final = "mutmut==3.8.1"
 
 # Modules without a test file: the tests of the modules that use them run instead.

@@ -1,4 +1,4 @@
-"""monitor/privacy and monitor/tools/onesided stay pure, and exact wherever something is decided."""
+"""monitor/privacy and monitor/onesided stay pure, and exact wherever something is decided."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import monitor.onesided
 import monitor.privacy
-import monitor.tools.onesided
 
 PRIVACY = sorted(Path(monitor.privacy.__file__).parent.glob("*.py"))
-LIBRARY = Path(monitor.tools.onesided.__file__).parent
+LIBRARY = Path(monitor.onesided.__file__).parent
 ONESIDED = sorted(LIBRARY.rglob("*.py"))
 DISPLAYS = {"estimates.py", "odds.py", "over_time.py", "variances.py"}
 EXACT = [file for file in (*PRIVACY, *ONESIDED) if file.name not in DISPLAYS]
@@ -40,14 +40,11 @@ def test_privacy_imports_only_errors(file: Path) -> None:
 
 @pytest.mark.parametrize("file", ONESIDED, ids=lambda file: str(file.relative_to(LIBRARY)))
 def test_onesided_imports_only_privacy(file: Path) -> None:
-    """Of this project, monitor/tools/onesided imports only `monitor.errors`, monitor/privacy and its own modules."""
+    """Of this project, monitor/onesided imports only `monitor.errors`, monitor/privacy and its own modules."""
     assert {name for name in find_imports(file) if name.startswith(("monitor", "simulators"))} <= {
         "monitor.errors",
         *(f"monitor.privacy.{other.stem}" for other in PRIVACY),
-        *(
-            ".".join(("monitor.tools.onesided", *other.relative_to(LIBRARY).with_suffix("").parts))
-            for other in ONESIDED
-        ),
+        *(".".join(("monitor.onesided", *other.relative_to(LIBRARY).with_suffix("").parts)) for other in ONESIDED),
     }
 
 

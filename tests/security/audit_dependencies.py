@@ -26,7 +26,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 LOCKS: Final = ("requirements.lock", "requirements-install.lock")
-JARS: Final = ROOT / "monitor/tools/servers/kafka.lock"
+JARS: Final = ROOT / "monitor/operate/servers/kafka.lock"
 TOOL: Final = ROOT / "requirements-audit.lock"
 OSV: Final = "https://api.osv.dev/v1/querybatch"
 SERVICES: Final = ("pypi", "osv")

@@ -15,10 +15,10 @@ from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
+from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import OffsetRange, Question
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.tools.servers import EmbeddedValkey
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
 from tests.store.packed import pack_shard_facts
 

@@ -13,10 +13,10 @@ import pytest
 
 from monitor.config import load_config
 from monitor.errors import UnreachableError
+from monitor.operate.servers import EmbeddedValkey, ValkeySettings
+from monitor.operate.servers.ports import LOOPBACK, ReservedPort
 from monitor.service.wiring import build_redis_address
 from monitor.store.redis_client import RedisAddress, create_client, read_server_time
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
-from monitor.tools.servers.ports import LOOPBACK, ReservedPort
 from tests.kit.waiting import until
 
 pytestmark = pytest.mark.long

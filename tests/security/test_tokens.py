@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.security.conftest import make_topics
 from tests.security.connecting import read_safe_answers
 from tests.shared_kafka import SharedKafka

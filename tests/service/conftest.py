@@ -20,11 +20,11 @@ import redis
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE, parse_instant
+from monitor.operate.replay.driver import prepare_empty
+from monitor.operate.servers import EmbeddedValkey
 from monitor.service.preflight import Preflight
 from monitor.service.wiring import Settings
 from monitor.ticks.ledger import read_partition
-from monitor.tools.replay.driver import prepare_empty
-from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
 from tests.kit.recount import Counted, Rules
 from tests.kit.town import HOURS, Town, build_tree, over_time

@@ -24,15 +24,15 @@ from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import HOUR
 from monitor.errors import PeriodError, RefusedError
 from monitor.kafka.groups import list_groups
+from monitor.operate.check.live import check_live
+from monitor.operate.check.live_report import LiveReport
+from monitor.operate.check.print_live import render_live
+from monitor.operate.replay.driver import Replay
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import Settings, create_noise, make_ledger_topic
 from monitor.ticks.owner import OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
-from monitor.tools.check.live import check_live
-from monitor.tools.check.live_report import LiveReport
-from monitor.tools.check.print_live import render_live
-from monitor.tools.replay.driver import Replay
-from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.service.running import create_topics, make_real_time, to_replay, watch

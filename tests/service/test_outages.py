@@ -15,8 +15,8 @@ from monitor.contracts.output_records import OutputRecord
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.failpoints import arm, disarm
+from monitor.operate.servers import EmbeddedKafka, NodeSettings
 from monitor.ticks.ledger import Writer
-from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from tests.conftest import Eventually
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.topics import create_topic

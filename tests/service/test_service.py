@@ -12,11 +12,11 @@ from monitor.errors import InputChangedError, InsecureNoiseError, ReplayError
 from monitor.kafka.topics import create_topics
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
+from monitor.operate.replay.driver import Replay
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.service.keep_running import prepare
 from monitor.service.preflight import Preflight
 from monitor.service.wiring import Service, create_noise, create_windows
-from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
 
 PERSONS = [f"p-{n}" for n in range(9)]

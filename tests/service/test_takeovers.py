@@ -13,11 +13,11 @@ from monitor.contracts.instants import HOUR, MINUTE
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
+from monitor.operate.replay.driver import Replay
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
-from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
 from tests.service.running import to_replay, watch
 

@@ -12,9 +12,9 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 import monitor.service.keep_running
-from monitor.commands.options import load_settings
 from monitor.contracts.clock import SystemClock
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
+from monitor.service.load_settings import load_settings
 from tests.conftest import Eventually
 from tests.service.test_run import RunTown
 from tests.shared_kafka import SharedKafka

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey
 from tests.conftest import Eventually
 from tests.service.test_run import PLANTED, RunTown
 from tests.shared_kafka import SharedKafka

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from monitor.contracts.instants import DAY, HOUR, parse_instant
 from monitor.errors import UsageError
-from monitor.tools.town import Town, Visits
+from monitor.operate.town import Town, Visits
 from simulators.city import write_city
 from simulators.cli import cli
 

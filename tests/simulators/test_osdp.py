@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from monitor.errors import SelectionError
-from monitor.tools.onesided.mechanisms import AsymmetricGeometric
-from monitor.tools.onesided.osdp.dawa import Buckets, measure_costs
-from monitor.tools.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram, Suppress
+from monitor.onesided.mechanisms import AsymmetricGeometric
+from monitor.onesided.osdp.dawa import Buckets, measure_costs
+from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram, Suppress
 from simulators.osdp.continuous import (
     FastNoise,
     Laplace,

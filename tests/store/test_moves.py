@@ -21,13 +21,13 @@ from monitor.contracts.instants import DAY
 from monitor.contracts.parameters import AtTimes, Dwell, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.errors import UnreachableError
+from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.builders import build_parameters, watch
 from tests.kit.waiting import until
 from tests.missing import find_program

@@ -12,6 +12,7 @@ from redis.cluster import RedisCluster
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
 from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.store.redis_client import (
     RedisAddress,
     create_client,
@@ -20,7 +21,6 @@ from monitor.store.redis_client import (
     read_server_time,
     translate_error,
 )
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
 ERRORS: list[tuple[Exception, type[FailedError], str]] = [

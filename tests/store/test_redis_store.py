@@ -14,13 +14,13 @@ from redis.credentials import UsernamePasswordCredentialProvider
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import EvictionError, UnreachableError, WindowsError
+from monitor.operate.servers import EmbeddedValkey, ValkeySettings
+from monitor.operate.servers.ports import LOOPBACK
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
-from monitor.tools.servers.ports import LOOPBACK
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB = b"a" * 16, b"b" * 16

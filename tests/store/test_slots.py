@@ -10,10 +10,10 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
+from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Reading
 from monitor.store.keys import Keys
 from monitor.store.redis_store import RedisWindows
-from monitor.tools.servers import EmbeddedValkey
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))

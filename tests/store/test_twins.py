@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
+from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import OffsetRange, Portion, Portions, Question, Reading
 from monitor.store.redis_store import RedisWindows
-from monitor.tools.servers import EmbeddedValkey
 from tests.store.memory import MemoryWindows
 from tests.store.packed import pack_shard_facts
 

@@ -23,6 +23,7 @@ from monitor.contracts.schedule import Schedule
 from monitor.contracts.signed_notes import Signer
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
+from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START
@@ -34,7 +35,6 @@ from monitor.ticks.ledger import Writer, read_partition
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
-from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.kit.topics import ANY_TIME
 from tests.ticks.owning import own

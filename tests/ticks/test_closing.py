@@ -13,9 +13,9 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.operate.servers import EmbeddedKafka
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import ReleaseLoop
-from monitor.tools.servers import EmbeddedKafka
 from tests.kit.topics import create_topic
 from tests.ticks.worlds import World
 from tests.topic_fixtures import read_topic_id

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 import numpy as np
 import pytest
 
+from monitor.client.verification import Verification
 from monitor.contracts.checkpoints import NOT_IN_THE_TREE
 from monitor.contracts.instants import HOUR, format_instant
 from monitor.contracts.ledger_entries import OwnerEntry, read_record
@@ -31,7 +32,6 @@ from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import is_from
 from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.tools.client.verification import Verification
 from tests.builders import ORIGIN, build_counts
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 

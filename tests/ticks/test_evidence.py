@@ -15,10 +15,10 @@ from monitor.contracts.clock import SteppedClock, SystemClock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.unknown_causes import INPUT_BEHIND, LATE
+from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import OffsetRange
 from monitor.store.keys import PROGRESS, Keys
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
 from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import SpiedWindows, make_short_slots, reading_instant, release_instant

@@ -24,6 +24,7 @@ from monitor.contracts.parameters import OverTime, Parameters, Registry, find_sh
 from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
+from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
 from monitor.service.create_topics import Beginning, set_up
@@ -33,7 +34,6 @@ from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
 from monitor.ticks.period_payments import declare_charges
-from monitor.tools.replay.driver import adapt_topic_needs
 from tests.builders import build_counts
 from tests.ticks.owning import own, publish
 

@@ -21,12 +21,12 @@ from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
+from monitor.operate.servers import EmbeddedKafka, NodeSettings
+from monitor.operate.servers.kafka import Quorum
 from monitor.store.facts import OffsetRange
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import Writer
 from monitor.ticks.owner import LedgerTopic
-from monitor.tools.servers import EmbeddedKafka, NodeSettings
-from monitor.tools.servers.kafka import Quorum
 from tests.conftest import Eventually
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.topics import create_topic

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from monitor.client.verification import Verification
 from monitor.contracts.checkpoints import CHECKPOINT
 from monitor.contracts.output_records import (
     OVER_TIME,
@@ -23,7 +24,6 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.ledger_state import LedgerState
-from monitor.tools.client.verification import Verification
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 from tests.ticks.deciding import ONE, decide_complete, statuses, value_of
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
+from monitor.client.subscriber import Published
+from monitor.client.verification import Verification
 from monitor.contracts.checkpoints import CHECKPOINT, Checkpoint, name_log, read_checkpoint
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.signed_notes import Signer
 from monitor.ticks.signed_log import SignedLog
-from monitor.tools.client.subscriber import Published
-from monitor.tools.client.verification import Verification
 from tests.kit.signed import SIGNER, TOPIC_ID, make_answers, open_log, publish, sign
 
 OUTCOMES: Final = ("acknowledged", "committed", "aborted", "cut at 2", "cut at 1", "cut at 0")

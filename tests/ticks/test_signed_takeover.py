@@ -9,13 +9,13 @@ from typing import Final
 
 import pytest
 
+from monitor.client.subscriber import Subscriber
+from monitor.client.verification import Verification
 from monitor.contracts.instants import DAY, HOUR, MILLISECOND
 from monitor.contracts.output_records import OutputRecord
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner
-from monitor.tools.client.subscriber import Subscriber
-from monitor.tools.client.verification import Verification
 from tests.kit.signed import SIGNER
 from tests.ticks.owning import decide, leave_open, ledger
 

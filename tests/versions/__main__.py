@@ -1,6 +1,6 @@
 """Run the protocol tests on other versions of the servers, and write the table of docs/supported.md: `make versions`.
 
-Each run has one version of Kafka and one store. A lock in this folder (monitor/tools/servers/lock_jars.py) names the
+Each run has one version of Kafka and one store. A lock in this folder (monitor/operate/servers/lock_jars.py) names the
 jars of a version of Kafka, and `debian.sh` fetches a store. The usual versions are not among them: CI runs those.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from monitor.tools.servers.jars import LOCK, read_pinned_jars
-from monitor.tools.servers.valkey import SERVER, find_binary
+from monitor.operate.servers.jars import LOCK, read_pinned_jars
+from monitor.operate.servers.valkey import SERVER, find_binary
 from simulators.pages import replace_part
 
 HERE: Final = Path(__file__).parent
@@ -71,7 +71,7 @@ def run_tests(report: Path) -> str:
 
     The tests that fail run once more, one at a time, because a busy machine must not fail them.
     """
-    subprocess.run([sys.executable, "-m", "monitor.tools.servers"], cwd=ROOT, check=True)  # archives Kafka's classes
+    subprocess.run([sys.executable, "-m", "monitor.operate.servers"], cwd=ROOT, check=True)  # archives Kafka's classes
     ran, failed, skipped = run_pytest(report, *TOGETHER)
     if failed:
         _, failed, _ = run_pytest(report, *ALONE)

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import yaml
 
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
-from monitor.tools.servers.ports import ReservedPort
+from monitor.operate.servers import EmbeddedValkey, ValkeySettings
+from monitor.operate.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
 from tests.kit.processes import fetch

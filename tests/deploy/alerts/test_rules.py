@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from monitor.audit.live.metrics import AUDITOR_METRICS
 from monitor.observe.metric_catalog import METRICS, PREFIX
-from monitor.tools.auditor.metrics import AUDITOR_METRICS
-from monitor.tools.page.metrics import PAGE_METRICS
+from monitor.page.metrics import PAGE_METRICS
 from tests.deploy.alerts.runbooks import (
     AUDITOR_RULES,
     PAGE_RULES,

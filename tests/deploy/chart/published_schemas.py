@@ -20,7 +20,7 @@ import jgo
 import yaml
 
 from monitor.errors import EmbeddedError
-from monitor.tools.servers.jars import find_java
+from monitor.operate.servers.jars import find_java
 from tests.go_programs import cache_folder
 
 MODULES: Final = {

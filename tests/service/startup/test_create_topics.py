@@ -15,13 +15,13 @@ from monitor.contracts.instants import HOUR, SECOND, format_instant
 from monitor.contracts.parameters import Parameters, Registry
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.service.preflight import read_ledger
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.ledger_state import OwnerTerms
 from monitor.ticks.owner import LedgerTopic
-from monitor.tools.servers import EmbeddedValkey
 from tests.kit.topics import create_topic
 from tests.ticks.owning import own, publish
 from tests.topic_fixtures import TopicSet

@@ -1,0 +1,19 @@
+"""A subscriber: derives the current state of each location from the records of the output topic."""
+
+from monitor.client.current_answers import About, Answer, Known, KnownPlaces, Reason, State
+from monitor.client.places import Places, Update, connect, subscribe
+from monitor.client.watch import watch_command
+
+__all__ = [
+    "About",
+    "Answer",
+    "Known",
+    "KnownPlaces",
+    "Places",
+    "Reason",
+    "State",
+    "Update",
+    "connect",
+    "subscribe",
+    "watch_command",
+]

@@ -1,0 +1,202 @@
+"""Describes records in plain words. Times are in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from monitor.client.current_answers import Answer
+from monitor.client.designated_time import AtTime
+from monitor.client.subscriber_view import Alert, AlertChange, Change, SubscriberView, TotalChange
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
+from monitor.contracts.output_records import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
+from monitor.contracts.slot_grid import SlotGrid
+
+PEOPLE: Final = "reported infected people"
+"""What the people are called who are counted."""
+
+NAMED: Final = 5
+"""The number of hot spots that a short line names."""
+
+_UNKNOWN: Final = "unknown: not confirmed in time that all visits had been read"
+
+
+def moment(instant: int | str) -> str:
+    """Return an instant as text, such as `Tue 6 Jan 14:00`. Seconds are shown if there are any, as in short slots."""
+    when = to_datetime(parse_instant(instant) if isinstance(instant, str) else instant)
+    return f"{when:%a} {when.day} {when:%b %H:%M}{f':{when:%S}' if when.second else ''}"
+
+
+def length(duration: int) -> str:
+    """Return a duration as text: whole days in words, other durations as in the configuration."""
+    days, rest = divmod(duration, DAY)
+    return format_duration(duration) if rest or not days else f"{days} days" if days > 1 else "day"
+
+
+def chance(p_value: float) -> str:
+    """Return a probability in percent, with about two digits."""
+    if p_value < 1e-4:  # noqa: PLR2004  # readers cannot make use of smaller values
+        return "less than 0.01 %"
+    return f"{p_value:.0%}".replace("%", " %") if p_value >= 0.1 else f"{100 * p_value:.2g} %"  # noqa: PLR2004  # two digits
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Describes records. `grid` is the slot grid, which turns ticks into times.
+
+    `names`: the names of locations by id. A location without a name is called by its id.
+    """
+
+    grid: SlotGrid
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def name(self, location_id: str) -> str:
+        """Return what a location is called."""
+        return self.names.get(location_id, location_id)
+
+    def alert(self, alert: Alert) -> str:
+        """Describe the state of one location (`over_time`) at its latest tick."""
+        since = moment(alert.window_start)
+        if isinstance(alert, NoisyCountAlert):
+            return (
+                f"at most {alert.count_at_most} {PEOPLE} since {since} (certain); with fewer than "
+                f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value)}"
+            )
+        if isinstance(alert, PausedAlert):
+            lost = "" if alert.answers else " (an earlier ledger was lost, so all ε counts as spent)"
+            return f"paused until {moment(alert.resumes_at)}, its ε is spent{lost}"
+        if alert.status == "safe":
+            return f"safe: fewer than {alert.threshold} {PEOPLE} since {since}"
+        return _UNKNOWN
+
+    def last_alarm(self, alarm: Answer) -> str:
+        """Describe an earlier alarm that still counts."""
+        return f"alarm on {moment(alarm.as_of or 0)}, at most {alarm.count_at_most} {PEOPLE}"
+
+    def too_old(self, as_of: str) -> str:
+        """Describe an item whose answer is no longer valid."""
+        return f"unknown: nothing newer since {moment(as_of)}"
+
+    def at_time(self, at: AtTime) -> str:
+        """Describe all locations at one designated time."""
+        parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {PEOPLE})"]
+        parts += [f"{self.name(place)} {_describe_bounds(at, place)}" for place in at.bounds]
+        parts += _describe_unknown(at)
+        return ", ".join(parts) + ("; final" if at.final else "")
+
+    def total(self, snapshot: HotSpotsSnapshot | DwellSnapshot, most: int | None = None) -> str:
+        """Describe the hot spots or dwell times of one designated time. Name at most `most` hot spots."""
+        if snapshot.status == "unknown":
+            return _UNKNOWN
+        if isinstance(snapshot, DwellSnapshot):
+            return self._describe_dwell(snapshot)
+        named = [f"{self.name(spot.location_id)} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
+        left = len(snapshot.hot_spots) - len(named)
+        return f"{', '.join(named)}{f' and {left} more' if left else ''} ({PEOPLE}; noisy, drawn once)"
+
+    @staticmethod
+    def _describe_dwell(snapshot: DwellSnapshot) -> str:
+        """Describe the number and mean length of the visits at one designated time. Neither is certain."""
+        if snapshot.visits is None:
+            return _UNKNOWN
+        visits = f"about {max(0, round(snapshot.visits)):,} visits in all places"
+        if snapshot.mean_seconds is None:
+            return f"{visits}; too few to estimate their length (noise in both directions, drawn once)"
+        mean = format_duration(max(1, round(snapshot.mean_seconds)) * SECOND)
+        return f"{visits}, of about {mean} on average (noise in both directions, drawn once)"
+
+    def alert_news(self, change: AlertChange) -> str:
+        """Describe the change of one location (`over_time`)."""
+        alert = change.now
+        if isinstance(alert, NoisyCountAlert):
+            window = length(parse_instant(alert.as_of) - parse_instant(alert.window_start))
+            most = f"at most {alert.count_at_most} {PEOPLE}"
+            return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy)"
+        if isinstance(alert, PausedAlert) and isinstance(change.before, NoisyCountAlert):
+            return f"{self.name(alert.location_id)}: paused until {moment(alert.resumes_at)}, its ε is spent"
+        if alert.status == "safe" and isinstance(change.before, PausedAlert):
+            return f"{self.name(alert.location_id)}: answers again; safe: fewer than {alert.threshold} {PEOPLE}"
+        return f"{self.name(alert.location_id)}: {self.alert(alert)}"
+
+    def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
+        """Describe the change of one designated time: the number of safe locations, and the new bounds.
+
+        Lower bounds are published once, so every lower bound is new.
+        """
+        parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_describe_unknown(at)]
+        places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.bounds.keys()))
+        parts += [f"{self.name(place)} {_describe_bounds(at, place, f' {PEOPLE}')}" for place in places]
+        return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
+
+
+def _describe_bounds(at: AtTime, place: str, people: str = "") -> str:
+    """Return the certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
+    least, most = at.bounds[place]
+    if most is None:
+        return f"at least {least}{people}"
+    if not least:
+        return f"at most {most}{people}"
+    if place in at.noisy_counts:
+        return f"at least {least}{people} (at most {most} before later reports)"
+    return f"{least} to {most}{people}"
+
+
+def _describe_unknown(at: AtTime) -> list[str]:
+    """Return a phrase with the number of unknown locations and the reason; an empty list if there are none."""
+    count = sum(status == "unknown" for status in at.statuses.values())
+    if not count:
+        return []
+    if any(snapshot.registry != at.registry.digest for snapshot in at.snapshots.values()):
+        return [f"{count} unknown: the service uses another registry than locations.file"]
+    whole = {shard for shard, snapshot in at.snapshots.items() if snapshot.status == "complete"}
+    shards = ", ".join(str(shard) for shard in range(at.sample.shards) if shard not in whole)
+    return [f"{count} unknown: not all visits were read in time in shard {shards} of {at.sample.shards}"]
+
+
+def total_status(snapshot: HotSpotsSnapshot | DwellSnapshot) -> str:
+    """Return the status that selects the colour of hot spots or dwell times, which say nothing about safety."""
+    return "unknown" if snapshot.status == "unknown" else "noisy_count"
+
+
+class NewsLine(NamedTuple):
+    """A line of news, and the status that selects its colour."""
+
+    text: str
+    status: str
+
+
+class News:
+    """Turns changes into lines of news: one for each changed location, designated time or hot spots record."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._new_counts: dict[tuple[str, str], dict[str, int]] = {}
+
+    def lines(self, view: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
+        """Return the news for changes of the view. A designated time is reported once all of its shards are known."""
+        lines: list[NewsLine] = []
+        for change in changes:
+            if isinstance(change, AlertChange):
+                lines.append(NewsLine(self._words.alert_news(change), change.now.status))
+            elif isinstance(change, TotalChange):
+                text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.total(change.now, NAMED)}"
+                lines.append(NewsLine(text, total_status(change.now)))
+            else:
+                self._new_counts.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
+        return [*lines, *self._time_lines(view)]
+
+    def _time_lines(self, view: SubscriberView) -> Iterator[NewsLine]:
+        """Yield the news of designated times whose shards are all known. The shards may arrive in several polls."""
+        pending = self._new_counts
+        self._new_counts = {}
+        for at in view.times:
+            counts = pending.get((at.monitor, at.time))
+            if counts is None:
+                continue
+            if len(at.snapshots) < at.sample.shards:
+                self._new_counts[at.monitor, at.time] = counts
+                continue
+            status = "noisy_count" if counts else "safe" if at.is_known else "unknown"
+            yield NewsLine(self._words.time_news(at, counts), status)

@@ -1,0 +1,292 @@
+"""Folds the records of the output topic into the current state of each location, without Kafka, a clock or a screen.
+
+A subscriber needs only the records and its copy of the public registry. `current_answers.py` derives from this
+state what is known about each place at a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from pydantic import Field, ValidationError
+
+from monitor.client.designated_time import AtTime, Snapshots
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.instants import DAY, parse_instant
+from monitor.contracts.output_records import (
+    AT_TIMES,
+    DWELL,
+    HOT_SPOTS,
+    OVER_TIME,
+    AtTimesSnapshot,
+    Contract,
+    HotSpotsSnapshot,
+    Location,
+    Name,
+    NoisyCountAlert,
+    OverTimeAlert,
+    PausedAlert,
+    SafeAlert,
+    Time,
+    UnknownAlert,
+)
+from monitor.contracts.parameters import Registry
+from monitor.errors import TimeError
+
+Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
+Headers = Sequence[tuple[str, bytes | None]]
+
+_KEPT_TICKS: Final = 1  # the last tick may still be incomplete, so the state at the tick before it is still shown
+_KEPT_SLOTS: Final = 24
+_KEPT_REGISTRIES: Final = 4
+
+
+def keep_for(slot: int, final_for: int = DAY) -> int:
+    """Return how long places and times without new records are kept: `final_for`, or 24 slots if that is longer.
+
+    All durations are in microseconds.
+    """
+    return max(final_for, _KEPT_SLOTS * slot)
+
+
+class AlertSubject(Contract):
+    """What an `over_time` record of any form is about: a location, and its tick's as_of."""
+
+    monitor: Name
+    location_id: Location
+    as_of: Time
+
+
+class SnapshotSubject(Contract):
+    """What an `at_times` record of any form is about: a time and a shard, and its tick's as_of."""
+
+    monitor: Name
+    time: Time
+    shard: int = Field(ge=0)
+    shards: int = Field(ge=1)
+    as_of: Time
+
+
+@dataclass(frozen=True, slots=True)
+class AlertChange:
+    """A change of the alert about one location (`over_time`). `before` is None for the first alert."""
+
+    before: Alert | None
+    now: Alert
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChange:
+    """The first snapshot of a shard at a designated time, or one with another status, new noisy counts or bounds."""
+
+    before: AtTimesSnapshot | None
+    now: AtTimesSnapshot
+
+    @property
+    def fresh(self) -> dict[str, int]:
+        """The new noisy counts, by location."""
+        known = {} if self.before is None else self.before.noisy_counts
+        return {place: noisy.noisy_count for place, noisy in self.now.noisy_counts.items() if place not in known}
+
+    @property
+    def bounded(self) -> bool:
+        """Whether lower bounds are new."""
+        return bool(self.now.counts_at_least) and (self.before is None or not self.before.counts_at_least)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalChange:
+    """New hot spots or dwell times, whose designated time is later than that of all earlier ones of the monitor."""
+
+    now: HotSpotsSnapshot | DwellSnapshot
+
+
+Change = AlertChange | SnapshotChange | TotalChange
+
+
+@dataclass
+class SubscriberView:
+    """The current state of all locations. `unreadable` counts invalid records of a known type.
+
+    Records may come twice, late and in any order. The latest as_of counts, not the latest tick, because a change of the
+    slot grid numbers ticks differently. If a record is not understood, because it has a newer form, the earlier
+    answer about its subject no longer counts.
+
+    `keep`: how long (in microseconds; see `keep_for`) a place or time without new records is kept. Later it counts as
+    no longer watched. `earlier`: registries that the service may still use, latest first. `problem`: why no answer is
+    believed (`distrust`), empty if answers are.
+
+    Others only read `alert_index`, the latest `over_time` record by monitor and location (also one that was not
+    understood), `alert_monitors`, the monitors of these records, and `snapshot_index`, snapshots by monitor and time.
+    """
+
+    registry: Registry
+    keep: int = DAY
+    unreadable: int = 0
+    earlier: tuple[Registry, ...] = ()
+    problem: str = ""
+    tick: int | None = None
+    as_of: str | None = None
+    _latest: int | None = None
+    alert_index: dict[tuple[str, str], Alert | AlertSubject] = field(default_factory=dict, init=False)
+    alert_monitors: set[str] = field(default_factory=set, init=False)
+    snapshot_index: dict[tuple[str, str], Snapshots] = field(default_factory=dict, init=False)
+    _noisy: dict[tuple[str, str], NoisyCountAlert] = field(default_factory=dict)  # the latest of each location
+    _totals: dict[tuple[type, str], HotSpotsSnapshot | DwellSnapshot] = field(default_factory=dict)  # of each monitor
+
+    def use(self, registry: Registry) -> None:
+        """Use another registry from now on. The present one becomes an earlier one."""
+        known = (self.registry, *self.earlier)
+        self.earlier = tuple(one for one in known if one.digest != registry.digest)[:_KEPT_REGISTRIES]
+        self.registry = registry
+
+    def distrust(self, problem: str) -> None:
+        """Forget all answers, and believe none from now on, because their signatures show that some were altered.
+
+        With an empty problem, believe those that are added from now on.
+        """
+        self.problem = problem
+        for known in (self.alert_index, self._noisy, self.alert_monitors, self.snapshot_index, self._totals):
+            known.clear()
+
+    def add(self, headers: Headers, value: bytes | None) -> Change | None:
+        """Add a record, and return the change; None if nothing changes. Records of unknown types are skipped."""
+        if self.problem:
+            return None
+        kind = (dict(headers).get("ce_type") or b"").decode(errors="replace")
+        adders: dict[str, Callable[[bytes], Change | None]] = {
+            OVER_TIME: self._add_alert,
+            AT_TIMES: self._add_snapshot,
+            HOT_SPOTS: partial(self._add_total, HotSpotsSnapshot),
+            DWELL: partial(self._add_total, DwellSnapshot),
+        }
+        add = adders.get(kind)
+        try:
+            return None if add is None else add(value or b"")
+        except (ValidationError, TimeError):  # it does not name what it is about
+            self.unreadable += 1
+            return None
+
+    def _add_alert(self, value: bytes) -> Change | None:
+        alert: Alert | None = None  # None: a newer form
+        with suppress(ValidationError, TimeError):
+            alert = _read_alert(value)
+        about = alert or AlertSubject.model_validate_json(value)
+        key, as_of = (about.monitor, about.location_id), parse_instant(about.as_of)
+        self.unreadable += alert is None
+        self._note_alarm(key, alert)
+        before = self.alert_index.get(key)
+        if before is not None and parse_instant(before.as_of) >= as_of:
+            return None
+        self.alert_index[key] = about
+        self.alert_monitors.add(about.monitor)
+        self._advance(about.as_of, alert.tick if alert else None)
+        understood = None if isinstance(before, AlertSubject) else before
+        same = understood and alert and understood.status == alert.status != "noisy_count"
+        return None if alert is None or same else AlertChange(understood, alert)
+
+    def _note_alarm(self, key: tuple[str, str], alert: Alert | None) -> None:
+        if isinstance(alert, NoisyCountAlert):
+            known = self._noisy.get(key)
+            if known is None or parse_instant(known.as_of) < parse_instant(alert.as_of):
+                self._noisy[key] = alert
+
+    def _add_snapshot(self, value: bytes) -> Change | None:
+        snapshot: AtTimesSnapshot | None = None  # None: a newer form
+        with suppress(ValidationError):
+            snapshot = AtTimesSnapshot.model_validate_json(value)
+        about = snapshot or SnapshotSubject.model_validate_json(value)
+        time, as_of = parse_instant(about.time), parse_instant(about.as_of)
+        self.unreadable += snapshot is None
+        if about.shard >= about.shards:
+            return None
+        known = self.snapshot_index.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
+        if not known.accepts(about.shard, about.shards, as_of):
+            return None
+        before = known.understood.get(about.shard) if known.shards == about.shards else None
+        known.put(about.shard, about.shards, as_of, snapshot)
+        self._advance(about.as_of, snapshot.tick if snapshot else None)
+        if snapshot is None:
+            return None
+        change = SnapshotChange(before, snapshot)
+        changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
+        return change if changed else None
+
+    def _add_total(self, form: type[HotSpotsSnapshot | DwellSnapshot], value: bytes) -> Change | None:
+        snapshot = form.model_validate_json(value)
+        key = form, snapshot.monitor
+        time, before = parse_instant(snapshot.time), self._totals.get(key)
+        if before is not None and parse_instant(before.time) >= time:
+            return None
+        self._advance(snapshot.as_of, snapshot.tick)
+        self._totals[key] = snapshot
+        return TotalChange(snapshot)
+
+    def _advance(self, as_of: str, tick: int | None = None) -> None:
+        """Note the as_of of a record, and its tick if the record was understood."""
+        instant = parse_instant(as_of)
+        if self._latest is None or instant > self._latest:
+            self._latest = instant
+            self._forget(instant - self.keep)
+        if tick is not None and (self.as_of is None or instant > parse_instant(self.as_of)):
+            self.tick, self.as_of = tick, as_of
+
+    def _forget(self, oldest: int) -> None:
+        for place, alert in list(self.alert_index.items()):
+            if parse_instant(alert.as_of) < oldest:
+                del self.alert_index[place]
+        for key, snapshots in list(self.snapshot_index.items()):
+            if snapshots.as_of < oldest:
+                del self.snapshot_index[key]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no record has been understood yet."""
+        return self.tick is None
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """The latest `over_time` alert of each location, sorted by monitor, then in registry order."""
+        rows, last = self.registry.rows, len(self.registry.ids)
+        return sorted(
+            (alert for alert in self.alert_index.values() if not isinstance(alert, AlertSubject)),
+            key=lambda alert: (alert.monitor, rows.get(alert.location_id, last), alert.location_id),
+        )
+
+    @property
+    def totals(self) -> list[HotSpotsSnapshot | DwellSnapshot]:
+        """The latest hot spots or dwell times of each monitor, sorted by monitor."""
+        return sorted(self._totals.values(), key=lambda snapshot: snapshot.monitor)
+
+    @property
+    def hot_spots(self) -> list[HotSpotsSnapshot]:
+        """The latest hot spots of each monitor, sorted by monitor."""
+        return [total for total in self.totals if isinstance(total, HotSpotsSnapshot)]
+
+    @property
+    def times(self) -> list[AtTime]:
+        """The designated times with recent snapshots or alarms, by monitor, then from the latest to the earliest."""
+        times = []
+        for (monitor, time), snapshots in self.snapshot_index.items():
+            if snapshots.understood:
+                at = AtTime(monitor, time, snapshots.understood, dict(sorted(snapshots.bounds.items())), self.registry)
+                is_recent = self.tick is None or abs(at.tick - self.tick) <= _KEPT_TICKS
+                times += [at] if is_recent or at.noisy_counts else []
+        times.sort(key=lambda at: at.time, reverse=True)
+        return sorted(times, key=lambda at: at.monitor)
+
+    def find_alarm(self, monitor: str, location_id: str, as_of: int) -> NoisyCountAlert | None:
+        """Return the record of an alarm, given its as_of (an instant), if it was added and no later one was."""
+        alarm = self._noisy.get((monitor, location_id))
+        return alarm if alarm is not None and parse_instant(alarm.as_of) == as_of else None
+
+
+def _read_alert(value: bytes) -> Alert:
+    alert = OverTimeAlert.model_validate_json(value).root
+    for time in (alert.window_start, alert.resumes_at if isinstance(alert, PausedAlert) else alert.as_of):
+        parse_instant(time)
+    return alert

@@ -1,0 +1,200 @@
+"""`location-monitor check --live`: a dry run of a configuration against the ledger and the topics that exist.
+
+It calls the functions that `run` calls, in the same order, and only reads: it opens no transaction, joins no group and
+writes nothing to Redis. So it cannot check the rights to write, as `run` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+from monitor.contracts.clock import Clock
+from monitor.contracts.parameters import Parameters
+from monitor.errors import FailedError, MonitorError, RefusedError
+from monitor.kafka.groups import list_member_ids, name_release_group
+from monitor.kafka.topics import TopicDescription, TopicNeeds, list_partition_changes, list_risks
+from monitor.operate.check.live_report import Facts, LiveReport, PeriodPayment, Refusal, TopicSummary
+from monitor.operate.check.live_silence import find_silences
+from monitor.operate.check.start_probe import InputProbe, plan_starts
+from monitor.service.keep_running import check_clock
+from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
+from monitor.service.wiring import Settings, create_windows, make_ledger_topic
+from monitor.store.facts import COMPLETE_FROM_START
+from monitor.store.redis_store import RedisWindows
+from monitor.ticks.input_topic import InputTopic
+from monitor.ticks.owner import OwnerRecords
+from monitor.ticks.period_check import PeriodLimits, TakeoverRules
+from monitor.ticks.period_payments import declare_charges
+from monitor.ticks.rollout import compute_version, read_member_versions
+
+NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
+
+
+def check_live(
+    settings: Settings, clock: Clock, *, has_key: bool = True, store_clock: Callable[[], int] | None = None
+) -> LiveReport:
+    """Return what `run` would decide now.
+
+    Args:
+        settings: the new configuration.
+        clock: the clock of this machine.
+        has_key: whether the settings have the real person key. Without it, the facts in Redis cannot be found.
+        store_clock: a clock in place of that of Redis, for a replay.
+    """
+    report = LiveReport(clock.now())
+    try:
+        found = run_preflight(
+            settings.kafka,
+            settings.parameters,
+            settings.needs,
+            settings.config.kafka.topics.alerts,
+            clock.now,
+        )
+        report = _describe_servers(report, settings, found)
+        _read_ends(settings, found)
+        report = _check_payment(report, settings, found)
+        report = _count_members(report, settings, found, has_key=has_key)
+    except (RefusedError, FailedError) as error:
+        return _note(report, error)
+    return _look_at_facts(report, settings, clock, found, store_clock, has_key=has_key)
+
+
+def _note(report: LiveReport, error: MonitorError) -> LiveReport:
+    """Add an error to the report: a refusal, or an obstacle, after which `run` would try again."""
+    if isinstance(error, RefusedError):
+        return replace(report, refusals=(*report.refusals, Refusal(type(error).__name__, str(error))))
+    return replace(report, obstacles=(*report.obstacles, str(error)))
+
+
+def _describe_servers(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
+    needs, grid = settings.needs, settings.parameters.grid
+    ticks = [state.last_tick for state in found.states if state.last_tick is not None]
+    return replace(
+        report,
+        warnings=(*list_risks(needs, found.topics), *list_partition_changes(needs[1], found.terms.partitions)),
+        topics=tuple(_describe_topic(need, found.topics[need.topic]) for need in needs),
+        ledger_partitions=found.terms.partitions,
+        last_answers=grid.as_of(max(ticks)) if ticks else None,
+    )
+
+
+def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicSummary:
+    retention = topic.settings.get("retention.ms", "")
+    return TopicSummary(need.config_key, need.topic, topic.partitions, topic.replicas, retention)
+
+
+def _check_payment(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
+    """Add what one person may pay, and the refusal of `run` if it is too much."""
+    parameters, stated, worst = settings.parameters, settings.config.privacy.epsilon, settings.worst
+    tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.service.keep_running.prepare`
+    payments = create_payments(parameters, found.states, worst)
+    total = payments.compute_total(tick)
+    fits_from = None if total <= stated else payments.find_fitting_tick(stated, tick)
+    cost = PeriodPayment(
+        stated,
+        worst,
+        total,
+        payments.attribute_to_monitors(tick) if total > worst else {},
+        None if fits_from is None else parameters.grid.start(fits_from),
+        _fences_others(parameters, PeriodLimits(stated, worst), found, tick),
+    )
+    report = replace(report, cost=cost)
+    try:
+        check_past_charges(parameters, found.states, stated, worst, tick)
+    except RefusedError as error:
+        return _note(report, error)
+    return report
+
+
+def _fences_others(parameters: Parameters, limits: PeriodLimits, found: Preflight, tick: int) -> bool | None:
+    """Return whether the first takeover fences the owners that have other charges; None if there are no such owners."""
+    rules = TakeoverRules(parameters, limits, declare_charges(parameters))
+    spent = {partition: state.summarize_spent() for partition, state in enumerate(found.states)}
+    spent[0] = replace(spent[0], owned=True, charges=rules.charges)
+    others = rules.find_others(spent)
+    return not rules.fits_with(spent, others, tick) if others else None
+
+
+def _count_members(report: LiveReport, settings: Settings, found: Preflight, *, has_key: bool) -> LiveReport:
+    """Add the members of the release group, and how many of them have another configuration or person key."""
+    group = name_release_group(settings.parameters.name)
+    with settings.kafka.translate_errors(), closing(settings.kafka.create_admin()) as admin:
+        versions = read_member_versions(settings.kafka.client_id, list_member_ids(admin, group))
+    if not has_key:
+        return replace(report, members=len(versions))
+    version = compute_version(settings.parameters, settings.compute_fingerprint(found))
+    return replace(report, members=len(versions), other_members=sum(other != version for other in versions))
+
+
+def _read_ends(settings: Settings, found: Preflight) -> None:
+    """Ask the leaders for the ends of their logs, as each tick does. Another broker than Apache Kafka may refuse it.
+
+    Raises:
+        UnreachableError: a leader does not answer, or does not know the request.
+    """
+    visits, alerts = (
+        (topic, found.topics[topic].topic_id)
+        for topic in (settings.config.kafka.topics.visits, settings.config.kafka.topics.alerts)
+    )
+    with closing(InputTopic(settings.kafka, *visits, alerts)) as topic:
+        topic.read_end_offsets()
+
+
+def _look_at_facts(
+    report: LiveReport,
+    settings: Settings,
+    clock: Clock,
+    found: Preflight,
+    store_clock: Callable[[], int] | None,
+    *,
+    has_key: bool,
+) -> LiveReport:
+    """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
+    now, grid, complete_from = report.at, settings.parameters.grid, COMPLETE_FROM_START
+    try:
+        with closing(create_windows(settings, found, store_clock)) as windows:
+            report = _check_store(report, settings, windows, clock)
+            now = windows.time()
+            if has_key:
+                facts = _plan_facts(settings, found, windows)
+                report, complete_from = replace(report, facts=facts), grid.find_slot(facts.complete_from)
+            else:
+                report = replace(report, facts_unknown=NO_KEY)
+    except (RefusedError, FailedError) as error:
+        if str(error) not in report.obstacles:
+            report = _note(report, error)
+        report = replace(report, facts_unknown=str(error))
+    complete_from = max(complete_from, _find_input_since(settings, found, now))
+    silences = find_silences(settings.parameters, found.states, grid.find_slot(now), complete_from)
+    return replace(report, silences=silences)
+
+
+def _check_store(report: LiveReport, settings: Settings, windows: RedisWindows, clock: Clock) -> LiveReport:
+    """Add the error that `run` would report about the eviction policy or the clock of Redis, if any."""
+    try:
+        windows.require_no_eviction()
+        check_clock(windows, clock, settings.parameters.tolerance)
+    except (RefusedError, FailedError) as error:
+        return _note(report, error)
+    return report
+
+
+def _plan_facts(settings: Settings, found: Preflight, windows: RedisWindows) -> Facts:
+    parameters, topic = settings.parameters, settings.config.kafka.topics.visits
+    visits = found.topics[topic]
+    read_before = found.has_read(visits.topic_id)
+    with closing(
+        InputProbe(settings.kafka, topic, visits.topic_id, parameters.name, read_before=read_before)
+    ) as source:
+        partitions, complete_from = plan_starts(parameters, source, windows, visits.partitions)
+    exist = any(windows.read_progress())
+    return Facts(settings.compute_fingerprint(found), exist, partitions, parameters.grid.start(complete_from))
+
+
+def _find_input_since(settings: Settings, found: Preflight, now: int) -> int:
+    """Return the slot from which the input is complete, as the next owner records would state it."""
+    records = OwnerRecords(make_ledger_topic(settings, found, now), settings.parameters, lambda: now)
+    since = [records.update_terms(state.terms, partition).input_since for partition, state in enumerate(found.states)]
+    return max((slot for slot in since if slot is not None), default=COMPLETE_FROM_START)

@@ -1,0 +1,174 @@
+"""The report of `check`: what a configuration costs, how its answers behave, and verdicts about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+from monitor.contracts.instants import format_duration
+from monitor.operate.check.counted import Counted
+from monitor.operate.check.default_stay import Overlap
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.payments import Charge
+
+Level = Literal["useless", "risky", "fine"]
+USELESS: Final = "useless"
+RISKY: Final = "risky"
+FINE: Final = "fine"
+
+SELDOM: Final = 0.05
+"""Up to this chance of a false alarm at an empty location, a monitor is fine. Proposed thresholds keep below it."""
+
+OFTEN: Final = 0.2
+"""Above this chance, the monitor is useless: too many of its alarms are about empty locations."""
+
+ASSUMPTION: Final = (
+    "A person is assumed to be reported at one place at a time; a person reported at two places pays at both."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judgement about a monitor or a section (`about`). The text of `useless` and `risky` says what to change."""
+
+    level: Level
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the text with its subject."""
+        return f"{self.about}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """The chances of a false alarm with `people` people at a location; `locations` locations have this `epsilon`.
+
+    `epsilon` is the ε of an answer. The chances are those of one update and of all `MonitorReport.updates` together.
+    """
+
+    epsilon: Fraction
+    locations: int
+    people: int
+    per_update: float
+    over_updates: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The pause after k = `answers` noisy answers. A mark runs for `ticks` = W + F ticks, which last for `duration`."""
+
+    ticks: int
+    duration: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The noise of the counts of hot spots, of which the `top` highest are published.
+
+    It is `mean_noise` people on average. With a chance above 1 - `SELDOM`, it is less than `below` at all locations.
+    """
+
+    top: int
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBounds:
+    """The noise of lower bounds: a bound is `mean_noise` people below the number who consented, on average.
+
+    At one location, the gap is less than `below` people with a chance above 1 - `SELDOM`.
+    """
+
+    epsilon: Fraction
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class DwellNoise:
+    """The two-sided noise of dwell times: `deviation` is the standard deviation of the number of visits."""
+
+    longest_visit: int
+    visits_per_person: int
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReport:
+    """The cost of one monitor, and the chances of its false alarms.
+
+    `one_visit`: the most ε that one visit costs for each `per`, a place or a designated time.
+    `updates`: W for `over_time`, the most ticks within a horizon for `at_times`, or 1 for `hot_spots` and `dwell`.
+    """
+
+    name: str
+    kind: str
+    threshold: int | None
+    epsilon: Fraction
+    charge: Charge
+    explanation: str
+    one_visit: Fraction
+    per: str
+    updates: int
+    pause: Pause | None
+    odds: tuple[Odds, ...]
+    ranking: Ranking | None
+    lower_bounds: LowerBounds | None
+    dwell: DwellNoise | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
+
+    `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor. `counted` is
+    empty if the report delays are not known.
+    """
+
+    service: str
+    locations: int
+    period: int
+    stated: Fraction
+    total: Fraction
+    monitors: tuple[MonitorReport, ...]
+    overlap: Overlap | None
+    verdicts: tuple[Verdict, ...]
+    counted: tuple[Counted, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The verdicts that ask for a change, as texts."""
+        return tuple(str(verdict) for verdict in self.verdicts if verdict.level != FINE)
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the report as an object for JSON: ε as exact strings ("1/2"), durations as in the configuration."""
+        tree = make_tree(self)
+        for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
+            if monitor.pause is not None:
+                entry["pause"]["duration"] = format_duration(monitor.pause.duration)
+            if monitor.dwell is not None:
+                entry["dwell"]["longest_visit"] = format_duration(monitor.dwell.longest_visit)
+        return tree | {
+            "period": format_duration(self.period),
+            "assumption": ASSUMPTION,
+            "warnings": list(self.warnings),
+            "counted": [one.to_tree() for one in self.counted],
+            "overlap": None if self.overlap is None else self.overlap.to_tree(),
+        }
+
+
+def make_tree(report: Any) -> dict[str, Any]:
+    """Return a dataclass as an object for JSON, with ε as exact strings."""
+    tree: dict[str, Any] = json.loads(json.dumps(asdict(report), default=_format_exact))
+    return tree
+
+
+def _format_exact(value: object) -> str:
+    if isinstance(value, Fraction):
+        return format_epsilon(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,0 +1,87 @@
+"""The verdicts of `check`: what is useless, what is risky and what is fine in a configuration, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from monitor.config.kafka_and_redis import find_url_password
+from monitor.config.monitors import OverTimeMonitor
+from monitor.config.registry import Location
+from monitor.config.whole_config import Config
+from monitor.config.worst_case import compute_max_lead
+from monitor.operate.check.counted import Counted
+from monitor.operate.check.default_stay import Overlap
+from monitor.operate.check.report import FINE, OFTEN, RISKY, SELDOM, USELESS, Level, MonitorReport, Verdict
+from monitor.operate.check.wording import format_amount, format_percent
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.odds import find_threshold
+
+
+def list_verdicts(
+    config: Config,
+    monitors: Sequence[MonitorReport],
+    overlap: Overlap | None,
+    counted: Sequence[Counted],
+    registry: Sequence[Location],
+) -> Iterator[Verdict]:
+    """Yield a verdict for each monitor, and one for each other choice that is useless or risky."""
+    for monitor in monitors:
+        yield _judge_monitor(monitor, len(registry))
+    yield from _judge_answers(config)
+    if overlap is not None and (warning := overlap.make_warning()) is not None:
+        yield Verdict(RISKY, "visits", warning)
+    for one in counted:
+        if (warning := one.make_warning()) is not None:
+            yield Verdict(RISKY, one.monitor, warning)
+    yield from _judge_passwords(config)
+    if padded := [location.id for location in registry if location.id != location.id.strip()]:
+        text = (
+            f"{len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit with the id without the "
+            "space is a dead letter."
+        )
+        yield Verdict(RISKY, "locations", text)
+
+
+def _judge_monitor(monitor: MonitorReport, locations: int) -> Verdict:
+    """Judge the false alarms at an empty location; of several shares of ε, those of the smallest."""
+    empty = [odds for odds in monitor.odds if odds.people == 0]
+    if not empty:
+        return Verdict(FINE, monitor.name, "it raises no alarms; below is how much noise its numbers have.")
+    worst = max(empty, key=lambda odds: odds.over_updates)
+    text = (
+        f"an empty location has a false alarm within {monitor.updates} updates with a chance of "
+        f"{format_percent(worst.over_updates)} (threshold {monitor.threshold}, ε of an answer "
+        f"{format_epsilon(worst.epsilon)})."
+    )
+    if monitor.kind == "at_times":
+        false = format_amount(worst.over_updates * locations)
+        text += f" If all {locations} are empty, {false} have one at each designated time, on average."
+    if worst.over_updates <= SELDOM:
+        return Verdict(FINE, monitor.name, text)
+    better = find_threshold(worst.epsilon, monitor.updates, SELDOM)
+    text += f" Raise the threshold to {better} for a chance below {format_percent(SELDOM)}, or raise epsilon."
+    level: Level = USELESS if worst.over_updates > OFTEN else RISKY
+    return Verdict(level, monitor.name, text)
+
+
+def _judge_answers(config: Config) -> Iterator[Verdict]:
+    for monitor in config.monitors:
+        if isinstance(monitor, OverTimeMonitor):
+            ticks = monitor.window // config.clock.slot + compute_max_lead(config)
+            if monitor.answers_per_window > ticks:
+                text = (
+                    f"answers_per_window is {monitor.answers_per_window}, but a noisy answer counts for only {ticks} "
+                    f"ticks, so more than {ticks} answers are never published, and only make each answer noisier. Set "
+                    f"it to {ticks} or less."
+                )
+                yield Verdict(USELESS, monitor.name, text)
+
+
+def _judge_passwords(config: Config) -> Iterator[Verdict]:
+    sent = "the password is sent over the network unencrypted. Use"
+    if config.kafka.security_protocol == "SASL_PLAINTEXT" and config.kafka.sasl_mechanism == "PLAIN":
+        yield Verdict(RISKY, "kafka", f"{sent} SASL_SSL, or SCRAM-SHA-512.")
+    redis = config.redis
+    has_password = redis.password or redis.password_file or find_url_password(redis.url.get_secret_value())
+    if has_password and redis.parts.scheme == "redis":
+        yield Verdict(RISKY, "redis", f"{sent} rediss://.")

@@ -1,0 +1,183 @@
+"""`location-monitor demo`: run a simulated town through the whole service, show each tick, recount at the end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+
+from monitor.audit import audit
+from monitor.client.describe_records import moment
+from monitor.config import load_valid_config
+from monitor.contracts.clock import Clock, SteppedClock
+from monitor.contracts.instants import DAY
+from monitor.errors import FailedError
+from monitor.operate.check.wording import describe_belief
+from monitor.operate.demo.examples import copy_examples
+from monitor.operate.demo.page import DemoPage, choose_port, write_recount
+from monitor.operate.demo.screen import Screen
+from monitor.operate.demo.story import Item, Story
+from monitor.operate.demo.summary import DemoOutcome, show
+from monitor.operate.demo.visits import POPULATION, write_visits
+from monitor.operate.replay.driver import Replay, Summary, plan_replay, prepare_empty
+from monitor.operate.replay.embedded import start_embedded
+from monitor.operate.replay.feed import Feed
+from monitor.operate.replay.output import write_output
+from monitor.service.wiring import Settings
+
+DAYS: Final = 14
+SECONDS: Final = 38.0
+LINE_SECONDS: Final = 4.0
+
+_INTRO: Final = """\
+The service publishes at which places fewer infected people were reported than a threshold. Whoever reads all answers \
+of a week learns little about one person: {belief}.
+This town of {people:,} people is simulated. People who test positive report the places of their last two weeks. The \
+reports go through a real Kafka and a real Valkey, in temporary folders. {days} days pass in less than a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The length of the demo: the simulated days, and the minimum number of seconds that they take."""
+
+    days: int = DAYS
+    seconds: float = SECONDS
+
+
+def demo_command(seed: int, console: Console, *, with_page: bool = False, port: int | None = None) -> None:
+    """Run the demo. `seed` determines the town; the noise differs in each run.
+
+    With `with_page` the public page is served on a port, any free one by default, also after the demo, until SIGINT or
+    SIGTERM.
+
+    Raises:
+        EmbeddedError: the servers could not be fetched or started.
+        FailedError: the recount found a broken promise, or the port or the packages of the page cannot be used.
+    """
+    page = DemoPage((choose_port() if port is None else port) if with_page else None)
+    with _treat_sigterm_as_interrupt():
+        run_demo(seed, console, Length(), page)
+
+
+@contextmanager
+def _treat_sigterm_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C, so that servers and temporary files are removed."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None = None) -> DemoOutcome:
+    """Run a demo of any length and return its outcome. Raise the same errors as `demo_command`."""
+    page = page or DemoPage()
+    with TemporaryDirectory(prefix="location-monitor-demo-") as name:
+        folder = Path(name)
+        config_file = copy_examples(folder)
+        visits, alerts, recount = (folder / name for name in ("visits.csv", "alerts.jsonl", "recount.json"))
+        # The audit reads only the file, so environment variables must not override the configuration.
+        valid = load_valid_config(config_file, {})
+        belief = describe_belief(valid.config.privacy.epsilon)
+        _print(console, _INTRO.format(people=POPULATION, days=length.days, belief=belief))
+        config, names = valid.config, {location.id: location.name or location.id for location in valid.locations}
+        write_visits(visits, seed, list(names), config.clock.origin, length.days)
+        with start_embedded(valid, lambda text: _print(console, text)) as settings, page as served:
+            started = time.monotonic()
+
+            def start_story(clock: Clock, ticks: range) -> Story:
+                served.open(settings, valid.locations, clock, recount)
+                return Story(settings.parameters, ticks[0], ticks[-1], names, page_url=served.url)
+
+            story, summary = _play(settings, visits, console, length, start_story)
+            topic = config.kafka.topics.alerts
+            write_output(settings.kafka, topic, config.kafka.partitions.alerts, alerts)
+            report = audit(visits, config_file, alerts)
+            outcome = DemoOutcome(summary, report, valid.worst, config.privacy.period, time.monotonic() - started)
+            write_recount(recount, report, story.now)
+            show(outcome, console)
+            if served.url:
+                _print(console, f"\nThe page stays at {served.url} until Ctrl-C.")
+                served.linger()
+    if not report.ok:
+        raise FailedError("the recount found a broken promise; see the findings above")
+    return outcome
+
+
+def _play(
+    settings: Settings, visits: Path, console: Console, length: Length, start_story: Callable[[Clock, range], Story]
+) -> tuple[Story, Summary]:
+    """Run the whole service on a stepped clock, as `replay` does, at a pace that people can follow.
+
+    `start_story` is called with the ticks once the topics exist. It also opens the page, if there is one.
+    """
+    grid = settings.parameters.grid
+    planned = plan_replay(visits, settings.parameters, grid.origin + length.days * DAY, lambda: None)
+    try:
+        clock = SteppedClock(grid.start(planned.first_tick))
+        preflight = prepare_empty(settings, clock)
+        feed = Feed(settings.kafka, settings.config.kafka.topics.visits, planned.lines)
+        with closing(feed), Replay(settings, preflight, clock) as run:
+            ticks = range(planned.first_tick, planned.last_tick + 1)
+            story = start_story(clock, ticks)
+            if story.page_url:
+                _print(console, f"The page is at {story.page_url}")
+            began = time.monotonic()
+            with _open_display(story, console) as display:
+                for turn, tick in enumerate(ticks, 1):
+                    # After a turn that took too long, the next waits are shorter.
+                    time.sleep(max(0.0, began + turn * length.seconds / story.ticks - time.monotonic()))
+                    feed.produce_until(grid.as_of(tick))
+                    display(story.add_tick(tick, run.run_tick(tick), run.metrics.registry))
+            return story, run.summarize(story.ticks, time.monotonic() - began)
+    finally:
+        planned.lines.close()
+
+
+@contextmanager
+def _open_display(story: Story, console: Console) -> Iterator[Callable[[list[Item]], None]]:
+    """Yield a function to call with the news of each tick. It updates a live screen, or prints lines to a pipe."""
+    if not console.is_terminal:
+        yield _LineDisplay(story, console)
+        return
+    with Live(Screen(story), console=console, screen=True, auto_refresh=False) as live:
+        yield lambda _news: live.refresh()
+
+
+class _LineDisplay:
+    """A display that prints a line per item of news other than "safe", and a progress line every few seconds."""
+
+    def __init__(self, story: Story, console: Console) -> None:
+        self._story, self._console = story, console
+        self._progress_at = time.monotonic()
+
+    def __call__(self, news: list[Item]) -> None:
+        """Print the news of a tick."""
+        for item in news:
+            if item.status != "safe":
+                _print(self._console, f"{item.at}  {item.text}")
+        if time.monotonic() - self._progress_at >= LINE_SECONDS:
+            self._progress_at = time.monotonic()
+            _print(self._console, _format_progress(self._story))
+
+
+def _format_progress(story: Story) -> str:
+    statuses = Counter(alert.status for alert in story.subscriber_view.alerts)
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    return (
+        f"{moment(story.now)}  day {story.day} of {story.days}: {counts}; {story.intake.visits:,} visits read, "
+        f"dead letters: {story.intake.dead_letters}; {story.seconds_left:.0f} s left"
+    )
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)

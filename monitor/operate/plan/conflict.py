@@ -1,0 +1,132 @@
+"""Explain targets that cannot be met together (Takagi et al. [ADP], docs/references.md), and find some that can."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration
+from monitor.errors import ContradictionError
+from monitor.operate.check.wording import format_percent
+from monitor.operate.plan.designs import Design
+from monitor.operate.plan.outcomes import Plan
+from monitor.operate.plan.solve import find_plans, solve
+from monitor.operate.plan.targets import Targets
+from monitor.privacy.epsilon import format_epsilon
+
+
+def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
+    """Return the error for targets that no design meets: which collide, why, and values that can be met."""
+    names = find_colliding(designs, targets)
+    colliding = targets.only(names)
+    first, *rest = (colliding.describe(name) for name in names)
+    others = f", given {' and '.join(rest[1:])}" if rest[1:] else ""
+    head = f"{first} and {rest[0]} collide{others}" if rest else f"{first} cannot be met"
+    lines = [
+        f"{head}, at every window, rate and number of answers that may be chosen.",
+        f"  Why: {_explain(designs, colliding)}",
+    ]
+    conditions = "with all other targets unchanged", "without the other targets, which collide too"
+    for kept, condition in zip((targets, colliding), conditions, strict=True):
+        near = [changed.describe(name) for name, changed in find_nearest(designs, kept, names)]
+        if near:
+            lines.append(f"  The nearest that can be met: {'; or '.join(near)} ({condition}).")
+            break
+    return ContradictionError("\n".join(lines), names)
+
+
+def find_colliding(designs: Sequence[Design], targets: Targets) -> tuple[str, ...]:
+    """Return the names of a smallest set of targets that no design meets together."""
+    given = targets.given
+    sets = (names for size in range(1, len(given) + 1) for names in combinations(given, size))
+    return next((names for names in sets if not _is_feasible(designs, targets.only(names))), given)
+
+
+def _is_feasible(designs: Sequence[Design], targets: Targets) -> bool:
+    return any(solve(design, targets) is not None for design in designs)
+
+
+def find_nearest(designs: Sequence[Design], targets: Targets, names: Sequence[str]) -> Iterator[tuple[str, Targets]]:
+    """Yield, for each of these targets, its name and the targets with the nearest value of it that can be met, if any.
+
+    It is the value that the best plan reaches if this target is left out.
+    """
+    for name in names:
+        plans = find_plans(designs, targets.without(name))
+        values = [value for plan in plans if (value := _reach(plan, targets, name)) is not None]
+        if values:
+            wanted = getattr(targets, name)
+            nearest: dict[str, Any] = {name: min(values, key=lambda value: abs(value - wanted))}
+            yield name, replace(targets, **nearest)
+
+
+def _reach(plan: Plan, targets: Targets, name: str) -> int | Fraction | None:
+    """Return the value of a target that a plan reaches."""
+    if name == "pays":
+        return plan.compute_payment(targets.period)
+    if name == "threshold":
+        return plan.threshold
+    if name == "epsilon":
+        return plan.epsilon
+    if name == "counts":
+        return targets.find_counted(plan.design.longest_delay)
+    if name == "alarm":
+        return plan.threshold - math.floor(-math.log(targets.certain) / float(plan.largest_answer))
+    return _find_longest(plan, targets.false_alarms or 0)
+
+
+def _find_longest(plan: Plan, wanted: int) -> int | None:
+    """Return the longest duration up to `wanted` with at most one false alarm, in whole days, hours or less."""
+    unit = next((unit for unit in (DAY, HOUR, MINUTE, SECOND) if wanted >= 100 * unit), SECOND)
+    a_year = plan.compute_false_alarms(YEAR)
+    most = min(wanted, int(YEAR / a_year)) if a_year else wanted
+    lengths = range(most // unit * unit, 0, -unit)
+    return next((length for length in lengths if plan.compute_false_alarms(length) <= 1), None)
+
+
+def _explain(designs: Sequence[Design], targets: Targets) -> str:
+    """Explain why targets collide, for the design that comes nearest to meeting them."""
+    if targets.counts is not None:
+        longest = max(design.longest_delay for design in designs)
+        share = format_percent(float(targets.find_counted(longest) or 0))
+        return f"with these delays, {share} of the visits are reported within {format_duration(longest)}."
+    if targets.false_alarms is not None and (targets.alarm or targets.threshold):
+        return _explain_bound(designs, targets)
+    if targets.pays is not None and targets.epsilon is not None:
+        least = min(design.compute_payment(targets.epsilon, targets.period) for design in designs)
+        period = format_duration(targets.period)
+        return f"at ε = {format_epsilon(targets.epsilon)} a person pays up to {least} within {period}."
+    if targets.alarm is not None and targets.threshold is not None:
+        people, threshold, epsilon = targets.alarm, targets.threshold, targets.epsilon or Fraction(0)
+        best = max(Plan(design, epsilon, threshold).compute_alarm(people) for design in designs)
+        return (
+            f"{people} people are {threshold - people} below T = {threshold}: with f = {people} people, the chance of "
+            f"an alarm per update is e^(-ε(T - f)), at most {format_percent(best)}."
+        )
+    return "ε of an answer is so small that its noise cannot be drawn."
+
+
+def _explain_bound(designs: Sequence[Design], targets: Targets) -> str:
+    """Explain the collision by the bound of Theorem 9, for the plan with the fewest false alarms."""
+    every, plans = targets.false_alarms or 0, find_plans(designs, targets.without("false_alarms"))
+    if not plans:
+        return "the required alarm is certain only from T people on, and T is above the required number of people."
+    plan = min(plans, key=lambda plan: plan.compute_false_alarms(every))
+    exact = format_epsilon(plan.smallest_answer)
+    epsilon = exact if len(exact) <= len("1000/1001") else f"{float(plan.smallest_answer):.4g}"
+    top = (
+        f"{targets.alarm} people raise an alarm with the required chance only if T ≤ {plan.threshold}"
+        if targets.alarm and not targets.threshold
+        else f"T is {plan.threshold}"
+    )
+    return (
+        f"ε of an answer is at most {epsilon}, and {top}. By Takagi et al. [ADP], Theorem 9, "
+        f"the chance that any one-sided mechanism calls an empty location unsafe is then at least "
+        f"e^(-ε·T) = {format_percent(plan.compute_false_alarm(0))} per update "
+        f"(one update per {format_duration(plan.design.slot)}): "
+        f"{plan.compute_false_alarms(every):.3g} times in {format_duration(every)}, not once."
+    )

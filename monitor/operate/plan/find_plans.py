@@ -1,0 +1,110 @@
+"""`location-monitor plan`: the plans that the options allow, and those of them that meet the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from pydantic import ValidationError
+
+from monitor.config import AtTimesMonitor
+from monitor.config.describe_problems import list_problems
+from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, format_duration
+from monitor.errors import UsageError
+from monitor.operate.plan.conflict import explain_contradiction
+from monitor.operate.plan.designs import Design, design_at_times, design_over_time
+from monitor.operate.plan.outcomes import PlanOutcome, evaluate
+from monitor.operate.plan.solve import find_plans, rank
+from monitor.operate.plan.targets import Targets
+
+SLOTS: Final = (15 * MINUTE, HOUR, 6 * HOUR, DAY)
+WINDOWS: Final = (DAY, 7 * DAY, 14 * DAY, 28 * DAY)
+ANSWERS: Final = (1, 2, 3)
+
+_OVER_TIME_FIT: Final = "--window must be at least one slot, and --window and --accept-ahead a whole number of slots"
+
+
+@dataclass(frozen=True, slots=True)
+class OverTimeOptions:
+    """The options of `over_time` designs: durations in microseconds. None: not fixed."""
+
+    slot: int | None = None
+    window: int | None = None
+    answers: int | None = None
+    accept_ahead: int = 0
+    locations: int = 1
+
+    def list_designs(self) -> Iterator[Design]:
+        """Yield every design that the options allow."""
+        share = Fraction(1, self.locations)
+        for window in _choose(self.window, WINDOWS):
+            for slot in _choose(self.slot, SLOTS):
+                if window >= slot and window % slot == 0 and self.accept_ahead % slot == 0:
+                    for answers in _choose(self.answers, ANSWERS):
+                        yield design_over_time(slot, window // slot, self.accept_ahead // slot, answers, (share, share))
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimesOptions:
+    """The options of `at_times` designs: durations in microseconds; None if not fixed. The horizon is then a day."""
+
+    slot: int | None = None
+    at: tuple[str, ...] = ("18:00",)
+    timezone: str = "UTC"
+    horizon: int | None = None
+
+    def list_designs(self) -> Iterator[Design]:
+        """Yield every design that the options allow. Raise UsageError if a time or the time zone is invalid."""
+        horizon = DAY if self.horizon is None else self.horizon
+        monitor = {
+            "name": "plan",
+            "kind": "at_times",
+            "at": self.at,
+            "timezone": self.timezone,
+            "reporting_horizon": format_duration(horizon),
+            "epsilon": 1,
+            "threshold": 1,
+        }
+        try:
+            times = AtTimesMonitor.model_validate(monitor)
+        except ValidationError as error:
+            raise UsageError("; ".join(str(problem) for problem in list_problems(error, "-", AtTimesMonitor))) from None
+        for slot in _choose(self.slot, SLOTS):
+            if horizon >= slot:
+                yield design_at_times(slot, times)
+
+
+def _choose(fixed: int | None, tried: tuple[int, ...]) -> tuple[int, ...]:
+    return tried if fixed is None else (fixed,)
+
+
+def find(targets: Targets, options: OverTimeOptions | AtTimesOptions) -> tuple[PlanOutcome, ...]:
+    """Return the outcomes of the plans that meet the targets, best first.
+
+    Raises:
+        UsageError: an option is invalid, or the targets leave T or ε unbounded.
+        ContradictionError: the targets cannot be met together.
+    """
+    if not targets.decides_threshold:
+        raise UsageError(
+            "Nothing bounds T: add --false-alarm-every (a lower bound), --alarm-at with --with (an upper "
+            "bound), or --threshold."
+        )
+    if not targets.decides_epsilon:
+        raise UsageError(
+            "Nothing bounds ε: add --pays-at-most, --epsilon, or both --false-alarm-every and one of --alarm-at and "
+            "--threshold."
+        )
+    if isinstance(options, AtTimesOptions) and options.horizon is None:
+        options = replace(options, horizon=targets.find_shortest_span(SECOND))
+    designs = tuple(options.list_designs())
+    if not designs:
+        wanted = _OVER_TIME_FIT if isinstance(options, OverTimeOptions) else "--horizon must be at least one slot"
+        tried = ", ".join(format_duration(slot) for slot in _choose(options.slot, SLOTS))
+        raise UsageError(f"No slot fits: {wanted}. Slots tried: {tried}; set --slot.")
+    found = rank(find_plans(designs, targets), targets.period)
+    if not found:
+        raise explain_contradiction(designs, targets)
+    return tuple(evaluate(plan, targets, plan.compute_payment(targets.period)) for plan in found)

@@ -1,0 +1,133 @@
+"""The outcome of a design with T and ε, and the targets that it misses. ε is exact; chances are floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from monitor.contracts.instants import YEAR
+from monitor.operate.plan.designs import Design
+from monitor.operate.plan.targets import Targets
+from monitor.privacy.odds import compute_false_alarm, compute_over_updates
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A design with ε and T. If locations have different shares of ε, each value is that of the worst location."""
+
+    design: Design
+    epsilon: Fraction
+    threshold: int
+
+    @property
+    def smallest_answer(self) -> Fraction:
+        """The smallest ε per answer, at which false alarms are most frequent."""
+        return self.epsilon * self.design.smallest
+
+    @property
+    def largest_answer(self) -> Fraction:
+        """The largest ε per answer, at which misses are most frequent."""
+        return self.epsilon * self.design.largest
+
+    def compute_false_alarm(self, people: int) -> float:
+        """Return the largest chance per update that `people` raise an alarm: e^(-ε(T - f)), or 1.0 from T people on."""
+        return compute_false_alarm(self.smallest_answer, self.threshold, people)
+
+    def compute_alarm(self, people: int) -> float:
+        """Return the smallest chance per update that `people` raise an alarm: e^(-ε(T - f)) at the largest ε."""
+        return compute_false_alarm(self.largest_answer, self.threshold, people)
+
+    def compute_false_alarms(self, duration: int) -> float:
+        """Return the mean number of false alarms in a duration (microseconds) at an empty location that answers."""
+        return float(self.design.count_occasions(duration)) * compute_over_updates(
+            self.compute_false_alarm(0), self.design.updates
+        )
+
+    def compute_silence(self, people: int) -> float:
+        """Return the share of time in which a location is paused if `people` are always there."""
+        return compute_silent_share(self.compute_false_alarm(people), self.design.answers, self.design.mark_lifetime)
+
+    @property
+    def silence(self) -> int:
+        """The time from the last of k consecutive alarms to the next answer (microseconds); 0 if no tick is skipped."""
+        ticks = self.design.mark_lifetime - self.design.answers + 1
+        return ticks * self.design.slot if ticks > 1 else 0
+
+    def compute_payment(self, period: int) -> Fraction:
+        """Return the most that one person pays within any period (microseconds)."""
+        return self.design.compute_payment(self.epsilon, period)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutcome:
+    """A plan in numbers.
+
+    `per_update`: the chance of a false alarm per update. `alarm`: the chance of an alarm per update with the target's
+    people. `pays`: the most that one person pays in the period. `silence`: as in `Plan`, in microseconds. `unmet`: the
+    targets that the plan misses. `counts`: the share of visits that are reported before the last answer that can count
+    them; None if the report delays are not known.
+    """
+
+    plan: Plan
+    per_update: float
+    false_alarms_a_year: float
+    alarm: float | None
+    pays: Fraction
+    silence: int
+    silent_when_empty: float
+    unmet: tuple[str, ...]
+    counts: Fraction | None
+
+
+def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
+    """Return the outcome of a plan. `pays` is the most that one person pays to all monitors in the period."""
+    return PlanOutcome(
+        plan,
+        plan.compute_false_alarm(0),
+        plan.compute_false_alarms(YEAR),
+        None if targets.alarm is None else plan.compute_alarm(targets.alarm),
+        pays,
+        plan.silence,
+        plan.compute_silence(0),
+        tuple(targets.describe(name) for name in find_missed(plan, targets, pays)),
+        targets.find_counted(plan.design.longest_delay),
+    )
+
+
+def find_missed(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]:
+    """Return the names of the targets that a plan misses."""
+    checks: dict[str, Callable[[], bool]] = {
+        "false_alarms": lambda: plan.compute_false_alarms(targets.false_alarms or 0) > 1,
+        "alarm": lambda: plan.compute_alarm(targets.alarm or 0) < float(targets.certain),
+        "threshold": lambda: plan.threshold != targets.threshold,
+        "epsilon": lambda: plan.epsilon != targets.epsilon,
+        "pays": lambda: targets.pays is not None and pays > targets.pays,
+        "counts": lambda: (targets.find_counted(plan.design.longest_delay) or 0) < (targets.counts or 0),
+    }
+    return tuple(name for name in targets.given if checks[name]())
+
+
+def compute_silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
+    """Return the share of ticks at which a location is paused, if each update is an alarm with the same chance p.
+
+    `answers` is k and `mark_lifetime` is W + F = L. A location is paused at a tick if k of the previous L - 1 ticks
+    have noisy answers (docs/rules.md, section 3). The last L - 1 ticks form a shift register. Its stationary
+    distribution has product form: a pattern with j < k answers has the weight p^j (1 - p)^(k - 1 - j), a pattern with k
+    answers has the weight p^k. (The balance equation is satisfied for every pattern.) The share is 0.0 if k ≥ L,
+    because L - 1 ticks then never contain k answers.
+    """
+    slots = mark_lifetime - 1
+    if alarm <= 0 or answers > slots:
+        return 0.0
+    if alarm >= 1:
+        return (mark_lifetime - answers) / mark_lifetime
+    busy, rest = math.log(alarm), math.log1p(-alarm)
+    weights = [_log_choose(slots, j) + j * busy + (answers - 1 - j) * rest for j in range(answers)]
+    paused = _log_choose(slots, answers) + answers * busy
+    return 1 / (1 + math.fsum(math.exp(min(weight - paused, 700.0)) for weight in weights))
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -1,0 +1,175 @@
+"""Find T and ε that meet targets: the smallest T, and the smallest ε if T is bounded from above, else the largest ε.
+
+Let a = -ln(the allowed chance of a false alarm per update), b = -ln(the required chance of an alarm at f people), and q
+the ε per answer. Both targets are met if a/q ≤ T ≤ f + b/q. By Takagi et al. [ADP] (docs/references.md), Theorem 9, no
+one-sided mechanism needs a smaller ε. So q·f ≥ a - b is necessary and q·f ≥ a is sufficient. Between these two bounds
+the grid of ε is searched: a plan is computed in floats, and `find_missed` checks it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from monitor.operate.plan.designs import Design
+from monitor.operate.plan.outcomes import Plan, find_missed
+from monitor.operate.plan.targets import Targets
+from monitor.privacy.epsilon import LARGEST, SMALLEST
+from monitor.privacy.odds import find_threshold
+
+GRID: Final = Fraction(1, 20)
+"""ε is a multiple of this step, or of a tenth, a hundredth, … of it, so that its bound is at least five steps."""
+
+_STEPS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of a design's ε. Below `low` or above `high` no T meets the targets; from `enough` on, some T does.
+
+    `low` is 0 and `enough` is None unless targets bound T on both sides. `high` is None if nothing bounds ε from above.
+    """
+
+    low: float
+    enough: float | None
+    high: Fraction | None
+
+
+def solve(design: Design, targets: Targets) -> Plan | None:
+    """Return the plan of a design that meets all targets, or None if there is none.
+
+    T is the smallest that the target for false alarms allows, or without that target the largest that meets the target
+    for the alarm. If there is a target for false alarms and T is bounded from above, ε is the smallest on its grid.
+    Otherwise it is the largest that payments allow.
+    """
+    for epsilon in _list_candidates(design, targets):
+        if epsilon * design.smallest < SMALLEST:
+            continue
+        plan = Plan(design, epsilon, choose_threshold(design, targets, epsilon))
+        pays = plan.compute_payment(targets.period) if targets.pays is not None else Fraction(0)
+        if not find_missed(plan, targets, pays):
+            return plan
+    return None
+
+
+def find_plans(designs: Iterable[Design], targets: Targets) -> tuple[Plan, ...]:
+    """Return one plan for each design that can meet the targets."""
+    return tuple(plan for design in designs if (plan := solve(design, targets)) is not None)
+
+
+def choose_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int:
+    """Return T for an ε: the fixed T, else the smallest for false alarms, else the largest that meets the alarm."""
+    if targets.threshold is not None:
+        return targets.threshold
+    if targets.false_alarms is not None:
+        chance = compute_allowed_chance(design, targets)
+        return find_threshold(epsilon * design.smallest, design.updates, chance) if chance < 1 else 1
+    return find_highest_threshold(design, targets, epsilon) or 1
+
+
+def compute_allowed_chance(design: Design, targets: Targets) -> float:
+    """Return the largest allowed chance of a false alarm per occasion; 1.0 without a target."""
+    if targets.false_alarms is None:
+        return 1.0
+    occasions = design.count_occasions(targets.false_alarms)
+    return 1 / float(occasions) if occasions > 1 else 1.0
+
+
+def find_highest_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int | None:
+    """Return the largest T that meets the target for the alarm; None without such a target."""
+    if targets.alarm is None:
+        return None
+    people, largest = targets.alarm, epsilon * design.largest
+    beyond = math.floor(-math.log(float(targets.certain)) / float(largest))
+    return people + next(
+        j
+        for j in range(beyond + 1, -1, -1)
+        if Plan(design, epsilon, people + j).compute_alarm(people) >= targets.certain
+    )
+
+
+def bound_epsilon(design: Design, targets: Targets) -> Bounds:
+    """Return the bounds of ε for a design and targets."""
+    low, enough = 0.0, None
+    alarm, fixed = targets.alarm, targets.threshold
+    if targets.false_alarms is not None and (alarm is not None or fixed is not None):
+        chance = compute_allowed_chance(design, targets)
+        a = -math.log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
+        b = -math.log(float(targets.certain)) if fixed is None else 0.0
+        always = fixed or alarm or 1
+        low, enough = (max(bound, 0.0) / (always * float(design.smallest)) for bound in (a - b, a))
+    return Bounds(low, enough, _find_upper_bound(design, targets))
+
+
+def _find_upper_bound(design: Design, targets: Targets) -> Fraction | None:
+    limits = []
+    if targets.pays is not None:
+        limits.append(targets.pays / design.compute_payment(Fraction(1), targets.period))
+    if targets.alarm is not None and targets.threshold is not None:
+        beyond = targets.threshold - targets.alarm
+        if beyond > 0:
+            limits.append(Fraction(-math.log(float(targets.certain)) / beyond) / design.largest)
+    return min(limits, default=None)
+
+
+def _list_candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
+    if targets.epsilon is not None:
+        yield targets.epsilon
+        return
+    limits = bound_epsilon(design, targets)
+    if limits.high is not None and limits.high <= 0:
+        return
+    if not limits.enough:
+        yield _round_down(limits.high) if limits.high is not None else min(1 / design.smallest, LARGEST)
+        return
+    end = limits.enough if limits.high is None else min(limits.enough, float(limits.high))
+    step = choose_grid_step(Fraction(end))
+    last = math.ceil(end / step) + 1
+    if limits.high is not None:
+        last = min(last, limits.high // step)
+    yield from (number * step for number in range(max(math.floor(limits.low / step), 1), last + 1))
+
+
+def _round_down(high: Fraction) -> Fraction:
+    """Return the largest ε of the grid that is at most `high`."""
+    step = choose_grid_step(high)
+    return high // step * step
+
+
+def choose_grid_step(high: Fraction) -> Fraction:
+    """Return the step of the grid for an ε of at most `high`: 1/20, 1/200, 1/2000, …."""
+    step = GRID
+    while step * _STEPS > high and step > SMALLEST:
+        step /= 10
+    return step
+
+
+def rank(plans: Sequence[Plan], period: int) -> tuple[Plan, ...]:
+    """Drop the plans that another plan with the same window beats, and sort the others.
+
+    A plan beats another if at least one of these values is smaller and none is larger: the most that one person pays in
+    the period, the time between updates, the silence after alarms, and T. The plans are sorted by these values, in this
+    order.
+    """
+    return tuple(
+        sorted(
+            (plan for plan in plans if not any(_beats(other, plan, period) for other in plans)),
+            key=lambda plan: (_score(plan, period), plan.design.window_length),
+        )
+    )
+
+
+def _beats(other: Plan, plan: Plan, period: int) -> bool:
+    theirs, mine = _score(other, period), _score(plan, period)
+    return (
+        other.design.window_length == plan.design.window_length
+        and theirs != mine
+        and all(their <= my for their, my in zip(theirs, mine, strict=True))
+    )
+
+
+def _score(plan: Plan, period: int) -> tuple[Fraction, ...]:
+    return plan.compute_payment(period), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)

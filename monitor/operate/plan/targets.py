@@ -1,0 +1,93 @@
+"""The targets of a plan, and the values that the user fixes. All are integers or fractions, so they are exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+from monitor.contracts.instants import DAY, format_duration
+from monitor.operate.report_delays import ReportDelays
+from monitor.privacy.epsilon import format_epsilon
+
+PERIOD: Final = 14 * DAY
+
+NAMES: Final = ("false_alarms", "alarm", "threshold", "epsilon", "pays", "counts")
+"""The names of all targets, in the order in which messages list them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """All targets; None for those not given.
+
+    `false_alarms`: on average, an empty location that answers has at most one false alarm in this duration
+    (microseconds). `alarm`: with this number of people at a location that answers, an update is an alarm with at least
+    the chance `certain` (0 < certain ≤ 1). `threshold` and `epsilon` fix T and the monitor's ε. `pays`: one person pays
+    at most this ε within any `period` (microseconds). `counts`: with the report delays `delays`, at least this share of
+    the visits that are ever reported is reported before the last answer that can count it.
+    """
+
+    false_alarms: int | None = None
+    alarm: int | None = None
+    certain: Fraction = Fraction(1)
+    threshold: int | None = None
+    epsilon: Fraction | None = None
+    pays: Fraction | None = None
+    period: int = PERIOD
+    counts: Fraction | None = None
+    delays: ReportDelays | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of the given targets."""
+        return tuple(name for name in NAMES if getattr(self, name) is not None)
+
+    def only(self, names: Iterable[str]) -> Targets:
+        """Return only the targets with these names."""
+        left_out: dict[str, Any] = dict.fromkeys(set(self.given) - set(names))
+        return replace(self, **left_out)
+
+    def without(self, name: str) -> Targets:
+        """Return all targets except this one."""
+        return self.only(other for other in self.given if other != name)
+
+    def describe(self, name: str) -> str:
+        """Return a given target as on the command line."""
+        return {
+            "counts": f"--counts-at-least {math.floor(1000 * (self.counts or 0)) / 10:g}%",
+            "false_alarms": f"--false-alarm-every {format_duration(self.false_alarms or 0)}",
+            "alarm": f"--alarm-at {self.alarm} --with {self.certain}",
+            "threshold": f"--threshold {self.threshold}",
+            "epsilon": f"--epsilon {format_epsilon(self.epsilon or Fraction(0))}",
+            "pays": f"--pays-at-most {format_epsilon(self.pays or Fraction(0))} --in {format_duration(self.period)}",
+        }[name]
+
+    def find_counted(self, longest_delay: int) -> Fraction | None:
+        """Return the share of visits that are reported within this delay; None if the delays are not known."""
+        return None if self.delays is None else self.delays.find_share(longest_delay)
+
+    def find_shortest_span(self, slot: int) -> int | None:
+        """Return the shortest window or horizon in whole slots that meets the target `counts`; None without the target.
+
+        If no known delay meets it, the longest one decides.
+        """
+        if self.delays is None or self.counts is None:
+            return None
+        return -(-(self.delays.find_delay(self.counts) or self.delays.delays[-1]) // slot) * slot
+
+    @property
+    def decides_threshold(self) -> bool:
+        """Whether the targets bound T: it is fixed, or false alarms bound it from below, or an alarm from above."""
+        return not {"threshold", "false_alarms", "alarm"}.isdisjoint(self.given)
+
+    @property
+    def decides_epsilon(self) -> bool:
+        """Whether the targets bound ε: it is fixed, or payments bound it from above, or false alarms from below.
+
+        False alarms bound ε only if T is fixed or bounded from above.
+        """
+        given = set(self.given)
+        by_false_alarms = "false_alarms" in given and not given.isdisjoint({"alarm", "threshold"})
+        return by_false_alarms or not given.isdisjoint({"epsilon", "pays"})

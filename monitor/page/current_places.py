@@ -1,0 +1,185 @@
+"""The places with what is known about each of them, computed again only if it may have changed.
+
+That is after a record, an expiry, or a change of reachability, and when the clock has caught up with an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from monitor.client.current_answers import Answer, KnownPlaces, State
+from monitor.config import Location
+from monitor.contracts.instants import DAY, SECOND, parse_instant
+from monitor.contracts.parameters import Parameters
+from monitor.page.feed import Feed, format_position
+
+STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
+"""All states, the one that counts most first: a place is safe only if all answers about it say so."""
+
+UNREACHABLE: Final = "unreachable"
+"""The reason for which every place is unknown while Kafka does not answer."""
+RECOUNT_FOR: Final = 2 * DAY
+"""For how long a recount is shown. Later, it would be taken for one of the present answers."""
+_AT_A_TIME: Final = 500  # places, between other requests
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A location, the answer that counts, and the answers of all monitors. `reachable`: whether Kafka answers."""
+
+    location: Location
+    leading: Answer
+    answers: tuple[Answer, ...]
+    reachable: bool = True
+
+    @property
+    def level(self) -> State:
+        """The state by which the place is counted and listed: that of an alarm while one still counts."""
+        return self.leading.state if self.leading.last_alarm is None else "noisy_count"
+
+    @property
+    def alarms(self) -> list[Answer]:
+        """The last alarm of each monitor, if it still counts, the latest one first."""
+        alarms = (answer.last_alarm for answer in self.answers)
+        ends = [(alarm.about.end, alarm) for alarm in alarms if alarm is not None and alarm.about is not None]
+        return [alarm for _end, alarm in sorted(ends, key=lambda one: one[0], reverse=True)]
+
+    @property
+    def statements(self) -> list[Answer]:
+        """The answers and the earlier alarms that still count, the most cautious one first."""
+        alarms = (answer.last_alarm for answer in self.answers if answer.state != "noisy_count")
+        return sorted([*self.answers, *filter(None, alarms)], key=lambda answer: answer.caution)
+
+    @property
+    def name(self) -> str:
+        """The name of the place, or its id."""
+        return self.location.name or self.location.id
+
+    def find_reason(self, answer: Answer) -> str:
+        """Return why an answer has its state."""
+        return answer.reason if self.reachable else UNREACHABLE
+
+
+def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
+    """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown."""
+    most_cautious = known.get(location.id)
+    found = most_cautious.answers
+    if known.view.hot_spots:  # they count only without other answers, but are shown in any case
+        found = tuple(answer for each in known.answers(location.id) for answer in each.answers)
+    answers = tuple(sorted((answer.at(now, known.slot) for answer in found), key=lambda answer: answer.caution))
+    leading = most_cautious.at(now)
+    if reachable:
+        return Place(location, leading, answers)
+    return Place(location, _hide(leading), tuple(_hide(answer) for answer in answers), reachable=False)
+
+
+def _hide(answer: Answer) -> Answer:
+    return replace(answer, state="unknown", count_at_most=None, count_at_least=0)
+
+
+class Recount(BaseModel):
+    """The result of an independent recount: up to which instant, how many false statements, and the largest ε paid.
+
+    `since` (`from` in the file) is the instant of the first answers, if it is known. In the file, instants are text,
+    such as "2026-01-06T14:00:00Z".
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    since: Annotated[int | None, BeforeValidator(parse_instant)] = Field(None, alias="from")
+    up_to: Annotated[int, BeforeValidator(parse_instant)]
+    false: int = Field(ge=0)
+    epsilon_at_most: str
+
+
+def read_recount(path: Path | None, now: int) -> Recount | None:
+    """Return the recount in a file; None if there is no such file, if it has another form, or if it is too old."""
+    try:
+        recount = None if path is None else Recount.model_validate(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, ValidationError):
+        return None
+    return None if recount is None or now > recount.up_to + RECOUNT_FOR else recount
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The places at one moment, in the order of a registry (its digest), from the records up to a position.
+
+    `number` differs if the places may differ. At `expires` the first answer expires. `as_of` is the latest one.
+    """
+
+    number: int = 0
+    places: Sequence[Place] = ()
+    expires: int = 0
+    as_of: int | None = None
+    registry: str = ""
+    position: str = ""
+
+
+@dataclass
+class Present:
+    """The places as they have to be read now. Use it in one event loop only.
+
+    If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown.
+    """
+
+    parameters: Parameters
+    locations: Sequence[Location]
+    feed: Feed
+    unreachable_after: int
+    _version: tuple[int, bool, int, str] | None = None
+    _uses: int = 0
+    _unchanged_until: int = 0
+    _snapshot: Snapshot = Snapshot()
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def use(self, parameters: Parameters, locations: Sequence[Location]) -> None:
+        """Show the places of another configuration with the same slots from now on."""
+        self.feed.use(parameters.registry)
+        self.parameters, self.locations = parameters, locations
+        self._uses += 1
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether Kafka has answered recently."""
+        return self.feed.silent_seconds * SECOND <= self.unreachable_after
+
+    async def read(self) -> Snapshot:
+        """Return all places in the order of the registry.
+
+        Other requests are served while many places are read. If a record comes meanwhile, some places are read with it
+        and others without it. Each answer is true, and the next request reads all again.
+        """
+        async with self._lock:
+            board, now = self.feed.board, self.feed.clock.now()
+            version = board.version, self.is_reachable, self._uses, self.feed.view.problem
+            position = format_position(board.topic_id, board.position)
+            if version != self._version or now > self._unchanged_until:
+                as_of, registry = board.as_of, self.parameters.registry.digest
+                places, slot = await self._read_all(now), self.parameters.grid.length
+                answers = [answer for place in places for answer in place.answers]
+                expiring = (answer.valid_until for answer in answers if answer.state != "unknown")
+                expires = min(filter(None, expiring), default=now + slot)
+                ends = (answer.find_end(slot) for answer in answers)
+                self._unchanged_until = min(filter(None, ends), default=expires)
+                self._snapshot = Snapshot(self._snapshot.number + 1, places, expires, as_of, registry)
+                self._version = version
+            self._snapshot = replace(self._snapshot, position=position)
+            return self._snapshot
+
+    async def _read_all(self, now: int) -> list[Place]:
+        known = KnownPlaces(self.feed.view, self.parameters.grid.length, self.feed.clock.now)
+        reachable = self.is_reachable
+        places: list[Place] = []
+        for location in self.locations:
+            places.append(read_place(location, known, now, reachable=reachable))
+            if len(places) % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return places

@@ -1,0 +1,185 @@
+"""Writes the page as HTML that works without JavaScript: every place, its state, and what that means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+
+from monitor.client.current_answers import Answer
+from monitor.config import Config
+from monitor.config.sections import LANGUAGES, Language
+from monitor.config.worst_case import compute_charges
+from monitor.contracts.instants import SECOND
+from monitor.operate.check.belief_picture import Labels, draw_beliefs
+from monitor.operate.check.wording import PRIORS
+from monitor.page.current_places import STATES, Place, Recount
+from monitor.page.languages import Texts, Words, format_machine_time
+from monitor.page.static_files import Static
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.odds import compute_belief
+
+SECONDS: Final = (120, 60, 30, 10, 1)
+"""How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""
+
+STYLE: Final = (
+    "@keyframes hide{to{visibility:hidden}}@keyframes tell{to{visibility:visible;height:auto}}"
+    ".late{visibility:hidden;height:0;margin:0;overflow:hidden}"
+    ".served #list,.served #counts{animation:hide 0s forwards}.served .late{animation:tell 0s forwards}"
+) + "".join(
+    f".left-{seconds} #list,.left-{seconds} #counts,.left-{seconds} .late{{animation-delay:{seconds}s}}"
+    for seconds in reversed(SECONDS)
+)
+"""The content of the page's style element: it hides the list when its answers expire, if no script has replaced it.
+
+A style does this, because it works when the script cannot be read. It is inline, because a server of another version
+has neither the script nor the style sheet that the page names.
+"""
+
+STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
+"""The source that allows the style in a Content-Security-Policy."""
+PAGE_SIZE: Final = 500
+_STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
+
+
+def round_seconds_left(left: int) -> int:
+    """Return the greatest of `SECONDS` that is not above `left` (microseconds); the least one if all are above."""
+    return next((seconds for seconds in SECONDS if seconds * SECOND <= left), SECONDS[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a request asks for: the language, the page of the list from 1, and whether another page embeds this one."""
+
+    language: Language
+    page: int = 1
+    embed: bool = False
+
+
+def count_pages(places: int) -> int:
+    """Return the number of pages of the list."""
+    return max(1, -(-places // PAGE_SIZE))
+
+
+def describe_promise(config: Config) -> Mapping[str, Any]:
+    """Return what the page says about ε: `stated`, `worst`, and `beliefs` before and after in percent.
+
+    `exact` is the stated ε as a number.
+    """
+    stated = config.privacy.epsilon
+    worst = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
+    return {
+        "exact": stated,
+        "stated": format_epsilon(stated),
+        "worst": format_epsilon(worst),
+        "beliefs": [(round(100 * one), math.ceil(100 * compute_belief(stated, one))) for one in PRIORS],
+    }
+
+
+class Html:
+    """The template of the page. `setup` is what the script needs to know, `promise` what it says about ε."""
+
+    def __init__(
+        self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static, promise: Mapping[str, Any]
+    ) -> None:
+        environment = Environment(
+            loader=PackageLoader("monitor.page"),
+            autoescape=select_autoescape(default=True),
+            trim_blocks=False,
+            lstrip_blocks=True,
+        )
+        self._template = environment.get_template("page.html")
+        self._texts, self._setup, self._static, self._promise = texts, setup, static, promise
+
+    def write(
+        self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None, left: int
+    ) -> bytes:
+        """Return the page of the list that the view names. It may be shown for `left` seconds (`late.SECONDS`)."""
+        texts = self._texts[view.language]
+        words = Words(texts)
+        ordered = sorted(places, key=lambda place: (STATES.index(place.level), place.name.casefold()))
+        counted = Counter(place.level for place in places)
+        start = (view.page - 1) * PAGE_SIZE
+        return self._template.render(
+            t=texts,
+            language=view.language,
+            languages=[{"code": code, "name": self._texts[code]["language"]} for code in LANGUAGES],
+            embed=view.embed,
+            style=_STYLE,
+            left=left,
+            build=self._static.build,
+            modules=self._static.modules,
+            as_of=words.format_time(as_of) if as_of else None,
+            as_of_machine=format_machine_time(as_of),
+            states=STATES,
+            counts=counted,
+            places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
+            page=view.page,
+            pages=count_pages(len(places)),
+            audit=_write_audit_line(words, recount, self._promise),
+            promise=self._promise,
+            picture=self._draw_beliefs(texts),
+            public_key=self._setup.get("publicKey"),
+            known=counted["unknown"] < len(places),  # with a forged answer, every place is unknown
+            setup=self._write_setup(view, texts),
+        ).encode()
+
+    def _draw_beliefs(self, texts: Texts) -> Markup:
+        labels = Labels(texts["belief"].format(**self._promise), texts["belief_before"], texts["belief_after"])
+        return Markup(draw_beliefs(self._promise["exact"], labels))  # noqa: S704  # its words are escaped
+
+    def _write_setup(self, view: View, texts: Texts) -> Markup:
+        setup = {**self._setup, "language": view.language, "embed": view.embed, "texts": texts}
+        # "<" could end the element; in a JSON string it may be written as an escape.
+        return Markup(json.dumps(setup, ensure_ascii=False).replace("<", "\\u003c"))  # noqa: S704  # escaped above
+
+
+def _describe(place: Place, words: Words) -> dict[str, Any]:
+    return {
+        "id": place.location.id,
+        "name": place.name,
+        "state": place.level,
+        "lines": words.list_lines(place.leading, place.find_reason(place.leading), place.alarms),
+        "answers": [
+            _describe_answer(answer, place.find_reason(answer), words, leads=number == 0)
+            for number, answer in enumerate(place.statements)
+        ],
+        "sections": words.list_sections(place.leading, place.find_reason(place.leading)),
+    }
+
+
+def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) -> dict[str, Any]:
+    """Describe an answer. What to do follows only from the most cautious answer, which leads."""
+    means, not_, act = words.list_sections(answer, reason)
+    return {
+        "state": answer.state,
+        "question": words.phrase_question(answer.about) if answer.about else "",
+        "sections": [means, act, not_] if leads else [means, not_],
+        "as_of": words.format_time(answer.as_of),
+        "as_of_machine": format_machine_time(answer.as_of),
+        "valid_until": words.format_time(answer.valid_until),
+        "valid_until_machine": format_machine_time(answer.valid_until),
+    }
+
+
+def _write_audit_line(words: Words, recount: Recount | None, promise: Mapping[str, Any]) -> str:
+    if recount is None:
+        return ""
+    result = {
+        "up_to": f"{words.format_time(recount.up_to)} UTC",
+        "false": recount.false,
+        "epsilon": recount.epsilon_at_most,
+        **promise,
+    }
+    if recount.since is None:
+        return words.texts["audit"].format(**result)
+    return words.texts["audit_between"].format(since=words.format_time(recount.since), **result)

@@ -1,0 +1,92 @@
+/* Describes answers, as the server sends them, in words. monitor/page/languages.py does the same on the server. */
+
+const UNITS = [["days", 1440], ["hours", 60], ["minutes", 1]]; // a day is "24 hours": no text has a singular
+
+export class Words {
+  constructor(texts, language) {
+    this.texts = texts;
+    this.months = texts.months.trim().split(/\s+/);
+    const form = { year: "numeric", month: "numeric", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    this.moment = new Intl.DateTimeFormat("en", { ...form, timeZoneName: "short" });
+    this.number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
+  }
+
+  fill(key, values = {}) {
+    return this.texts[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  }
+
+  /** A time in the zone of the visitor, in the form of the text "date". `zone`: with the name of the zone. */
+  time(text, zone = false) {
+    if (!text) return "–";
+    const parts = Object.fromEntries(this.moment.formatToParts(new Date(text)).map(({ type, value }) => [type, value]));
+    const { day, month, year, hour, minute } = parts;
+    const date = this.fill("date", { day, month: this.months[month - 1], year, time: `${hour}:${minute}` });
+    return zone ? `${date} ${parts.timeZoneName}` : date;
+  }
+
+  /** The lines below the name of a place: the alarms that still count, and the answer that counts now. */
+  lines(known, alarms) {
+    const { state } = known;
+    const row = (key, answer) => this.fill(key, { end: this.time(answer.end), what: this.short(answer) });
+    const lines = alarms.map((alarm) => row("alarm", alarm));
+    if (state === "unknown" || state === "paused") lines.push(this.short(known));
+    else if (!alarms.length) lines.push(row("row", known));
+    else if (state !== "noisy_count") lines.push(row("latest", known));
+    return lines;
+  }
+
+  /** A few words: the answer, or why there is none. */
+  short(known) {
+    if (known.state === "unknown") return this.texts[known.reason];
+    return this.#fill(this.#choose(known, "short"), known);
+  }
+
+  /** Pairs of title and text: what an answer means, what it does not mean, and what to do. */
+  sections(known) {
+    const hotSpot = known.state === "noisy_count" && known.kind === "hot_spots";
+    const kind = hotSpot ? "hot_spot" : known.state;
+    return [
+      [this.texts.means, this.#fill(hotSpot ? "hot_spot_means" : this.#choose(known, "means"), known)],
+      [this.texts.not, this.#fill(`${kind}_not`, known)],
+      [this.texts.do, this.#fill(`${kind}_do`, known)],
+    ];
+  }
+
+  /** What an answer is about: a time or period, or that a place is a hot spot. */
+  question(known) {
+    return known.kind === "hot_spots" ? this.texts.hot_spots_monitor : this.#when(known);
+  }
+
+  #when(known) {
+    const end = this.time(known.end);
+    if (known.start === known.end) return this.fill("at_time", { end });
+    return this.#window("in_window", known) || this.fill("in_period", { end });
+  }
+
+  /** A text with the length of a window: whole days, hours or minutes. Empty if there is no known window. */
+  #window(key, { start, end }) {
+    if (!start || start === end) return "";
+    const minutes = Math.round((Date.parse(end) - Date.parse(start)) / 60_000);
+    const [unit, size] = UNITS.find(([, size]) => (minutes % size === 0 && minutes > size) || size === 1);
+    return this.fill(key, { length: this.fill(unit, { count: minutes / size }), end: this.time(end) });
+  }
+
+  #choose(known, kind) {
+    if (known.state !== "noisy_count" || !known.count_at_least) return `${known.state}_${kind}`;
+    return known.count_at_most === undefined ? `at_least_${kind}` : `between_${kind}`;
+  }
+
+  #fill(key, known) {
+    return this.fill(key, {
+      threshold: known.threshold,
+      most: known.count_at_most,
+      least: known.count_at_least,
+      resumes: this.time(known.resumes_at),
+      as_of: this.time(known.as_of),
+      before: known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known),
+      level: known.threshold ? this.fill("level", { threshold: known.threshold }) : "",
+      when: known.end ? this.#when(known) : "",
+      reason: known.state === "unknown" ? this.texts[known.reason] : "",
+    });
+  }
+}

@@ -1,4 +1,0 @@
-"""The process around the audit: the command, its connections to Kafka, its metrics and its log.
-
-The audit itself is in `monitor.tools.audit`, which imports nothing else of this project.
-"""

@@ -1,0 +1,80 @@
+"""The command, its output, and the independence of the audit."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import monitor.audit
+from monitor.cli import main
+from tests.audit.conftest import Tiny, show
+
+ALLOWED = {"cryptography", "yaml", "rich", "kafka", "msgspec"}
+
+
+def find_imports(path: Path) -> set[str]:
+    """Return the modules that a file imports, anywhere in it."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: a relative import"
+            modules.add(node.module or "")
+    return modules
+
+
+@pytest.mark.promise(37)
+def test_audit_imports_nothing_of_service() -> None:
+    """The audit imports only itself, the standard library and five packages."""
+    folder = Path(monitor.audit.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    assert files
+    for path in files:
+        for name in find_imports(path):
+            own = name == "monitor.audit" or name.startswith("monitor.audit.")
+            root = name.partition(".")[0]
+            assert own or root in sys.stdlib_module_names or root in ALLOWED, f"{path.name} imports {name}"
+
+
+def run(tiny: Tiny, *more: str) -> tuple[int, str]:
+    """Return the exit code and the output of the command."""
+    visits, config, alerts = tiny.write()
+    result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config), "--alerts", str(alerts), *more])
+    return result.exit_code, result.output
+
+
+@pytest.mark.promise(37)
+def test_violation_exits_1(tiny: Tiny) -> None:
+    """A missing tick exits with 1, and the command names it; with `--live` it is shown, but breaks no promise."""
+    tiny.remove("walk/park/5")
+    code, text = run(tiny)
+    assert code == 1
+    assert "output partition 0 has no answers for tick 5" in text
+    code, text = run(tiny, "--live")
+    assert code == 0
+    assert "Missing in output partition 0: tick 5. Nobody decided them." in text
+
+
+def test_early_end_is_reported(tiny: Tiny) -> None:
+    """If the run ends before every visit has left every window, the command reports it."""
+    tiny.remove("walk/park/6")
+    assert "The run ends before tick 6, when every visit has left" in run(tiny)[1]
+
+
+@pytest.mark.promise(22)
+def test_output_names_no_person_or_count(tiny: Tiny) -> None:
+    """Neither a person nor an exact count is printed or listed."""
+    # 4,711 people at the park, of whom each record says too little
+    tiny.lines += [f"person-{n},park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z," for n in range(4_709)]
+    for tick in (3, 4):
+        tiny[f"night/2026-01-01T02:30:00Z/0/{tick}"]["noisy_counts"] = {}
+    report = tiny.audit()
+    assert {"safe", "noisy_count"} <= set(report.totals)
+    for secret in ("person-", "4710", "4,710", "4711", "4,711"):
+        assert secret not in str(report.violations)
+    assert "person-" not in show(report)

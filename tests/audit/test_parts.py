@@ -1,0 +1,140 @@
+"""A decided tick that lacks the record of its hot spots or dwell times.
+
+The last tick about 02:30 is tick 4. Subscribers see ticks 0 to 6. records.py draws the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from monitor.audit import audit
+from tests.audit.conftest import Tiny
+from tests.audit.records import busiest, charges, owner
+
+TIME = "2026-01-01T02:30:00Z"
+NO_ANSWER = "the output topic answers no tick"
+
+
+def find(tiny: Tiny, records: list[dict[str, Any]]) -> list[str]:
+    """Return the findings about ticks, and require that there are no others."""
+    tiny.live().records = records
+    report = tiny.audit()
+    assert set(report.totals) <= {"ticks"}
+    return [text for text in report.violations["ticks"] if text != NO_ANSWER]
+
+
+@pytest.fixture
+def totals(tiny: Tiny) -> Tiny:
+    """A faultless run with hot spots and dwell times."""
+    return tiny.watch_busiest({"shop": 3}).watch_lengths()
+
+
+def test_whole_ticks_pass(totals: Tiny) -> None:
+    """If every record is there, nothing is found."""
+    assert find(totals, [owner(), *totals.records]) == []
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("monitor", ["busiest", "lengths"])
+def test_missing_totals_are_found(totals: Tiny, monitor: str) -> None:
+    """A decided tick without the hot spots or dwell times that are due is found, even if ticks may be missing."""
+    totals.remove(f"{monitor}/{TIME}/4")
+    assert find(totals, [owner(), *totals.records]) == [f"partition 0, tick 4: {monitor} has 0 of 1 records"]
+
+
+def test_missing_tick_lacks_no_totals(totals: Tiny) -> None:
+    """A tick that nobody decided lacks no hot spots or dwell times."""
+    records = [line for line in totals.records if line["value"]["tick"] != 4]
+    assert find(totals, [owner(), *records]) == []
+
+
+@pytest.mark.promise(37, 40)
+@pytest.mark.parametrize("fingerprint", ["0" * 16, "1" * 16], ids=["same configuration", "another one"])
+def test_cut_tick_is_completed_or_recorded(totals: Tiny, fingerprint: str) -> None:
+    """If an owner was stopped within a tick, the next one completes the tick, or records that its rest is lost.
+
+    tick 4   part   owner   part and rest                 nothing is found
+    tick 4   part   owner   part, owner (incomplete: 4)   nothing is found; the tick is listed
+    tick 4   part   owner   part                          found: nobody says what became of the rest
+    """
+    until, rest = totals.split(4)
+    earlier = [line for line in until if line["value"]["tick"] < 4]
+    whole = until[len(earlier) :]
+    part = whole[:-1]
+    taken_over = owner(fingerprint=fingerprint)
+    cut = [owner(), *earlier, *part, taken_over]
+    lost = owner(fingerprint=fingerprint, incomplete=4)
+    assert find(totals, [*cut, *whole, *rest]) == []
+    assert find(totals, [*cut, *part, lost, *rest]) == []
+    assert totals.audit().incomplete == {0: [4]}
+    monitor = whole[-1]["value"]["monitor"]
+    assert find(totals, [*cut, *part, *rest]) == [f"partition 0, tick 4: {monitor} has 0 of 1 records"]
+    other = owner(fingerprint=fingerprint, incomplete=3)
+    assert find(totals, [*cut, *part, other, *rest]) == [f"partition 0, tick 4: {monitor} has 0 of 1 records"]
+
+
+def test_owner_record_excuses_no_partial_tick(tiny: Tiny) -> None:
+    """A tick before the owner record that an owner repeats from time to time must be complete."""
+    tiny.remove("walk/park/3")
+    earlier, later = tiny.split(3)
+    repeated = owner(input_partitions=2)
+    assert find(tiny, [owner(), *earlier, repeated, *later]) == ["partition 0, tick 3: walk has 0 of 1 records"]
+
+
+def watch_only_busiest(tiny: Tiny) -> None:
+    """Let hot spots be the only monitor, so that the other ticks have no answers."""
+    tiny.config = tiny.config.partition("  - {name: walk")[0]
+    tiny.watch_busiest({"shop": 3})
+    tiny.records = [tiny.find(f"busiest/{TIME}/4")]
+
+
+@pytest.mark.promise(37)
+def test_owner_record_instead_of_totals(tiny: Tiny) -> None:
+    """An owner record that states a tick without answers is found if hot spots are due at the tick."""
+    watch_only_busiest(tiny)
+    before, after = ([owner(tick=tick) for tick in ticks] for ticks in ((2, 3), (5, 6)))
+    assert find(tiny, [owner(), *before, *tiny.records, *after]) == []
+    found = find(tiny, [owner(), *before, owner(tick=4), *after])
+    assert found == ["partition 0, tick 4: busiest has 0 of 1 records"]
+
+
+@pytest.mark.parametrize(("partition", "found"), [(0, []), (1, ["partition 1, tick 4: busiest has 0 of 1 records"])])
+def test_totals_have_one_partition(tiny: Tiny, partition: int, found: list[str]) -> None:
+    """Hot spots are expected in the partition that the hash of the monitor's name selects, and in no other."""
+    watch_only_busiest(tiny)
+    records = [owner(tick=tick, partitions=2) | {"partition": partition} for tick in range(2, 7)]
+    assert find(tiny, records) == found
+
+
+def charge_busiest(horizon: str) -> dict[str, Any]:
+    """Return the charges of hot spots alone."""
+    night = charges()["times"][0]
+    return charges() | {
+        "places": [],
+        "times": [night | {"monitor": "busiest", "kind": "hot_spots", "epsilon": "1/3", "horizon": horizon}],
+    }
+
+
+def test_totals_are_drawn_once(tiny: Tiny) -> None:
+    """A time that was answered under a shorter horizon needs no second answer at its new last tick, and gets none.
+
+    tick       2    3         4           5
+    horizon   2 h  2 h: 3    3 h: due    3 h
+    """
+    watch_only_busiest(tiny)
+    earlier = tiny.folder / "earlier.yaml"
+    earlier.write_text(tiny.config.replace("reporting_horizon: 3h", "reporting_horizon: 2h"))
+    first, second = charge_busiest("2h"), charge_busiest("3h")
+    (drawn, again), none = (busiest({"shop": 3}, tick, 1, "complete") for tick in (3, 4)), owner(second, tick=4)
+    for at_3, at_4, found in (
+        (drawn, none, []),
+        (owner(first, tick=3), none, ["partition 0, tick 4: busiest has 0 of 1 records"]),
+        (drawn, again, [f"busiest/{TIME}, tick 4: the time is answered a second time"]),
+    ):
+        tiny.records = [owner(first), owner(first, tick=2), at_3, owner(second), at_4]
+        tiny.records += [owner(second, tick=tick) for tick in (5, 6)]
+        visits, config, alerts = tiny.write()
+        report = audit(visits, [config, earlier], alerts)
+        assert [text for text in report.violations["ticks"] if text != NO_ANSWER][-1:] == found

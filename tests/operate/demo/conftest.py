@@ -1,0 +1,92 @@
+"""A demo's story without servers: fixtures build the published records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from monitor.config import load_config, load_registry
+from monitor.config.derive_parameters import derive_parameters
+from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.parameters import Parameters
+from monitor.observe.metrics import Metrics
+from monitor.operate.demo.examples import copy_examples
+from monitor.operate.demo.story import Story
+from monitor.privacy.over_time import Mark, step
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """Two days of the demo's own configuration."""
+    config = load_config(copy_examples(tmp_path), {})
+    locations = load_registry(config.locations.file)
+    names = {location.id: location.name for location in locations if location.name}
+    return Story(derive_parameters(config, locations), 0, 47, names)
+
+
+Published = Callable[..., list[OutputRecord]]
+
+
+@pytest.fixture
+def published(story: Story) -> Published:
+    """A function that builds all records of a tick.
+
+    `published(13, 2)`: at tick 13 the first two places of the monitor over time, and four places of the monitor at
+    designated times (one per shard), have noisy counts.
+    """
+
+    def build(tick: int, noisy: int = 0) -> list[OutputRecord]:
+        return [*_over_time(story.parameters, tick, noisy), *_at_times(story.parameters, tick, noisy)]
+
+    return build
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """The metrics of a service that has read a hundred visits, two of them invalid."""
+    metrics = Metrics()
+    metrics.count_batch(3, {"applied": 98, "dead_letter": 2}, {}, 0.1)
+    return metrics
+
+
+def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
+    monitor = parameters.over_time[0]
+    for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
+        mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.mark_lifetime - 2)
+        answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 70 if n < noisy else 0, 0)
+        yield make_over_time_record(
+            source="demo",
+            monitor=monitor.name,
+            location_id=parameters.registry.ids[row],
+            rule=rule,
+            tick=tick,
+            as_of=parameters.grid.as_of(tick),
+            window_start=parameters.grid.start(tick - rule.window + 1),
+            answer=answer,
+            resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
+        )
+
+
+def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
+    timed, registry = parameters.at_times[0], parameters.registry
+    for time in timed.list_live_times(parameters.grid.as_of(tick)):
+        for shard, rows in enumerate(registry.by_shard):
+            yield make_at_times_record(
+                source="demo",
+                monitor=timed.name,
+                time=time,
+                shard=shard,
+                shards=registry.shards,
+                tick=tick,
+                as_of=parameters.grid.as_of(tick),
+                complete=True,
+                final=False,
+                registry=registry.digest,
+                locations=len(rows),
+                threshold=timed.threshold,
+                epsilon=Fraction(1),
+                noisy_counts={registry.ids[row]: (tick, 11) for row in rows[:1]} if noisy else {},
+            )

@@ -1,0 +1,94 @@
+"""A short demo on real servers, with output as lines; and an interrupted demo, which leaves nothing behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from monitor.errors import EXIT_FAILED
+from monitor.operate.demo.page import DemoPage
+from monitor.operate.demo.run_demo import Length, run_demo
+from tests.shared_kafka import SharedKafka
+
+_MAIN = "from monitor.cli import main; main()"
+
+
+@pytest.mark.usefixtures("kafka")  # skips, or fails under CI, where the servers are not available
+def test_short_demo_prints_true_summary() -> None:
+    """A demo of three days ends with a correct recount, and its summary is plain text. Its page shows the same."""
+    file, shown = io.StringIO(), dict[str, str]()
+
+    def look() -> None:
+        for name in ("", "v1/locations"):
+            with urllib.request.urlopen(f"{page.url}{name}", timeout=10) as response:  # noqa: S310  # the page's address
+                shown[name] = response.read().decode()
+
+    page = DemoPage(0, look)
+    outcome = run_demo(20, Console(file=file, width=100), Length(days=3, seconds=3.0), page)
+    text = file.getvalue()
+    assert f"The page is at {page.url}" in text
+    assert f"The page stays at {page.url} until Ctrl-C." in text
+    figures = ("3 stated", "3 in the worst case of this configuration", f"{outcome.report.spent} charged so far")
+    assert f"0 false. ε for each person: {', '.join(figures)} at most." in shown[""]
+    counts = json.loads(shown["v1/locations"])["counts"]
+    assert sum(counts.values()) == 40
+    assert counts["unknown"] == 0
+    assert outcome.report.ok
+    assert outcome.report.ticks == outcome.summary.ticks > 48
+    assert outcome.report.spent <= outcome.report.may_pay
+    assert outcome.summary.visits == outcome.report.fates
+    assert outcome.summary.visits["dead_letter"] > 0
+    assert {status for _, status in outcome.summary.answers} <= {"safe", "noisy_count", "paused", "complete"}
+    numbers = re.search(r"([\d,]+) safe, (\d+) alarms and \d+ paused.*?([\d,]+) safe and (\d+) al", text, re.DOTALL)
+    assert numbers is not None
+    safe, alarms, safe_at_midday, alarms_at_midday = (int(number.replace(",", "")) for number in numbers.groups())
+    assert re.search(rf" 0 of {safe + safe_at_midday:,} safe are false", text)
+    assert re.search(rf" \d+ of {alarms + alarms_at_midday} alarms are false", text)
+    assert all(f" {figure}" in text for figure in figures)
+    assert "location-monitor replay" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_demo_leaves_nothing_behind(kafka: SharedKafka, tmp_path: Path, number: signal.Signals) -> None:
+    """After SIGINT or SIGTERM the demo exits with one line, its servers have ended and its files are removed."""
+    command = [sys.executable, "-W", "ignore", "-u", "-c", _MAIN, "demo"]
+    environ = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ) as process:
+        try:
+            port = _wait_for_port(process)
+            assert port != int(kafka.bootstrap_servers.rpartition(":")[2])
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == EXIT_FAILED
+    assert errors.decode() == "location-monitor: interrupted\n"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _wait_for_port(process: subprocess.Popen[bytes]) -> int:
+    """Wait until the demo prints the port of its Kafka, and return it."""
+    output = process.stdout
+    assert output is not None
+    deadline, text = time.monotonic() + 60, b""
+    while (match := re.search(rb"Kafka runs at 127\.0\.0\.1:(\d+), ", text)) is None:
+        ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"Kafka was not ready within 60 s: {text!r}"
+        text += output.read1() or pytest.fail(f"the demo ended early: {text!r}")  # type: ignore[attr-defined]  # a pipe is a BufferedReader
+    return int(match[1])

@@ -1,0 +1,70 @@
+"""The history of a place: it says no more than a subscriber knew at that time."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from monitor.contracts.instants import DAY
+from monitor.contracts.output_records import OutputRecord
+from monitor.contracts.parameters import Registry, find_shard
+from monitor.page.board import Board
+from monitor.page.entries import read_entries
+from monitor.page.history import prepare_history
+from tests.client.records import REGISTRY, hot_spots, over_time, snapshot
+from tests.kit.signed import publish
+
+
+def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dict[str, Any]]:
+    """Return the periods of a place, the latest first. `changes`: fields of the values (`...`: none)."""
+    board, changed = Board(7 * DAY, 10**9), []
+    for record in records:
+        value = {name: each for name, each in (json.loads(record.value) | changes).items() if each is not ...}
+        changed.append(record._replace(value=json.dumps(value).encode()))
+    entries, foreign = read_entries(publish(changed))
+    assert not foreign
+    board.add(entries, {0: len(entries)})
+    row = REGISTRY.rows[place]
+    parameters: Any = SimpleNamespace(
+        registry=Registry(REGISTRY.ids, 4),  # the service has other shards now
+        over_time=[SimpleNamespace(name="places", rows=(row,))],
+        at_times=[SimpleNamespace(name="midday")],
+    )
+    periods: list[dict[str, Any]] = json.loads(prepare_history(place, row, board, parameters)())["history"]
+    return periods
+
+
+SHARD, PARK = find_shard("market", 2), find_shard("park", 2)
+"""The shards of the market and of the park, which differ, by the number of shards that the snapshots had."""
+ALERT, READ = over_time("market", 6, 0), snapshot(SHARD, 3)
+
+
+@pytest.mark.parametrize(
+    ("place", "records", "changes", "state"),
+    [
+        ("market", [ALERT], {}, "safe"),
+        ("market", [snapshot(SHARD, 3, {"market": (3, 9)}), snapshot(PARK, 3)], {}, "noisy_count"),
+        ("park", [snapshot(SHARD, 3, {"market": (3, 9)}), snapshot(PARK, 3)], {}, "safe"),
+        ("park", [snapshot(PARK, 3)], {"registry": "0" * 64}, "unknown"),
+        ("market", [READ], {"noisy_counts": ...}, "unknown"),
+        ("market", [ALERT], {"threshold": ...}, "unknown"),
+        ("market", [ALERT, hot_spots(2, {"market": 9}), READ], {"monitor": "midday"}, "safe"),
+    ],
+    ids=["alert", "listed", "other shard", "other registry", "newer snapshot", "newer alert", "other kinds before"],
+)
+def test_history_knows_what_subscribers_knew(
+    place: str, records: list[OutputRecord], changes: dict[str, Any], state: str
+) -> None:
+    """A place is safe only by a record that is understood, of its shard then, of its registry, and of the monitor."""
+    assert SHARD != PARK
+    assert [period["state"] for period in list_periods(place, *records, **changes)] == [state]
+
+
+def test_crossed_bounds_have_no_upper_one() -> None:
+    """A noisy count below the lower bound is of an earlier tick, so it is shown as no upper bound."""
+    [period] = list_periods("market", snapshot(SHARD, 6, {"market": (3, 9)}, bounds={"market": 11}))
+    assert period | {"state": "noisy_count", "count_at_least": 11} == period
+    assert "count_at_most" not in period

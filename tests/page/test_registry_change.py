@@ -1,0 +1,110 @@
+"""Places are added and removed while the page runs: it reads the files again, and no other place is unknown."""
+
+from __future__ import annotations
+
+import threading
+import urllib.request
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from monitor.config import load_valid_config
+from monitor.page.serve import ConfigUpdates, page_command
+from monitor.page.server import Page
+from tests.conftest import Eventually
+from tests.page.conftest import OpenPage
+from tests.page.test_http import NOON, get
+from tests.page.world import Town
+
+
+def read_states(page: Page) -> dict[str, str]:
+    """Return the state of each place that the page shows."""
+    return {place["id"]: place["state"] for place in get(page, "/v1/locations").json["locations"]}
+
+
+def add_place(folder: Path) -> None:
+    """Add the pool to the registry, which only the monitor of designated times answers about."""
+    with (folder / "demo-locations.csv").open("a", encoding="utf-8") as file:
+        file.write("pool,Pool,,,\n")
+
+
+def test_changed_places_hide_no_other(town: Town, open_page: OpenPage, tmp_path: Path, eventually: Eventually) -> None:
+    """While a place is added or removed, no other one is unknown, before and after the service has the same places."""
+    valid = load_valid_config(tmp_path / "demo.yaml", {})
+    updates = ConfigUpdates(tmp_path / "demo.yaml", {}, valid)
+    for tick in (NOON - 1, NOON):
+        town.publish(tick)
+    page = open_page(town)
+    before = read_states(page)
+    assert set(before.values()) == {"safe"}
+    assert updates.read() is None
+    add_place(tmp_path)
+    changed = eventually(updates.read)
+    page.use(changed)
+    assert eventually(lambda: read_states(page).get("pool")) == "unknown"
+    assert read_states(page) == before | {"pool": "unknown"}
+    town.publish(NOON + 1)  # the service does not have the place yet
+    eventually(lambda: get(page, "/v1/locations").json["as_of"] == "2026-01-06T14:00:00Z")
+    assert read_states(page) == before | {"pool": "unknown"}
+    town.parts = replace(town.parts, parameters=changed.parameters)
+    town.publish(NOON + 2)
+    eventually(lambda: read_states(page)["pool"] == "safe")
+    assert read_states(page) == before | {"pool": "safe"}
+    registry = get(page, "/v1/registry").json
+    assert registry["digest"] == changed.parameters.registry.digest
+    assert registry["earlier"] == [{"digest": valid.parameters.registry.digest, "lacks": [len(before)]}]
+    history = get(page, "/v1/locations/market/history").json["history"]
+    assert {period["state"] for period in history} == {"safe"}
+    file = tmp_path / "demo-locations.csv"
+    file.write_text(file.read_text().replace("bus-library,Library on Wheels,,,library\n", ""))
+    page.use(eventually(updates.read))
+    eventually(lambda: "bus-library" not in read_states(page))
+    assert set(read_states(page).values()) == {"safe"}
+    assert get(page, "/v1/locations/bus-library/history").status == 404
+
+
+def test_unusable_configuration_changes_nothing(tmp_path: Path, town: Town, caplog: pytest.LogCaptureFixture) -> None:
+    """A changed configuration that is wrong, or that needs another start, is named once."""
+    del town  # it writes the files
+    config = tmp_path / "demo.yaml"
+    text = config.read_text()
+    valid = load_valid_config(config, {})
+    updates = ConfigUpdates(config, {}, valid)
+    wrong = {
+        "clock: {": "cannot be used",
+        text.replace("slot: 1h", "slot: 30m"): "clock was changed",
+    }
+    for other, said in wrong.items():
+        caplog.clear()
+        config.write_text(other)
+        assert [updates.read() for _ in range(4)] == [None] * 4
+        assert len(caplog.messages) == 1
+        assert said in caplog.text
+    assert updates.valid is valid
+    config.write_text(text.replace("background: demo-map.geojson", "port: 9"))
+    assert [found is not None for found in (updates.read(), updates.read(), updates.read())] == [False, True, False]
+    assert "page or kafka was changed" in caplog.text
+
+
+def test_command_follows_its_files(town: Town, tmp_path: Path, eventually: Eventually) -> None:
+    """`location-monitor page` serves the changed registry without a restart."""
+    stop, lines = threading.Event(), list[str]()
+    command = threading.Thread(
+        target=page_command, args=(tmp_path / "demo.yaml", town.environment, stop, nullcontext, lines.append)
+    )
+    command.start()
+    try:
+        address = eventually(lambda: lines and lines[0].rpartition("http://")[2])
+
+        def read_registry() -> bytes:
+            with urllib.request.urlopen(f"http://{address}v1/registry", timeout=10) as response:
+                return bytes(response.read())
+
+        assert b'"pool"' not in read_registry()
+        add_place(tmp_path)
+        eventually(lambda: b'"pool"' in read_registry())
+    finally:
+        stop.set()
+        command.join()
