@@ -34,7 +34,7 @@ MonitorError
 └── FailedError                 exit 1: failed while running
     ├── UnreachableError        a server does not answer
     ├── EmbeddedError           an embedded server cannot be installed, started or kept running
-    ├── WindowsError            a Redis key has unexpected content, or Redis cannot answer
+    ├── StoreError            a Redis key has unexpected content, or Redis cannot answer
     ├── FencedError             another owner has taken over a ledger partition
     ├── ClockError              the clocks of this machine and of Redis differ
     └── ReplayError             a replay cannot continue
@@ -253,7 +253,7 @@ class EmbeddedError(FailedError):
     """An embedded server cannot be installed, started or kept running."""
 
 
-class WindowsError(FailedError):
+class StoreError(FailedError):
     """A Redis key has unexpected content, or Redis cannot answer."""
 
 

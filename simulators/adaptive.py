@@ -17,7 +17,7 @@ CHEAP, FULL = 1, 2
 
 
 def threshold_share(k: int) -> float:
-    """Return the share of ε for the noise of the threshold: 1/(1 + k^(2/3)) ([LSL], docs/references.md)."""
+    """Return the share of ε for the noise of the threshold: 1/(1 + k^(2/3)) ([LSL], docs/literature.md)."""
     return 1 / (1 + float(np.cbrt(k)) ** 2)
 
 

@@ -1,4 +1,4 @@
-"""The paper's baselines: free-gap noisy max and sparse vector of [DWZK] (docs/references.md).
+"""The paper's baselines: free-gap noisy max and sparse vector of [DWZK] (docs/literature.md).
 
 They satisfy ε-DP in exact arithmetic. This code uses binary floats, is for comparison only, and publishes nothing.
 

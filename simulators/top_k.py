@@ -1,6 +1,6 @@
 """Shared parts of the simulated top-k algorithms: the highest noisy counts, budgets, scores.
 
-docs/references.md defines [DWZK].
+docs/literature.md defines [DWZK].
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ import redis
 
 from monitor.errors import EmbeddedError
 from tests.kit.waiting import until
-from tests.missing import MISSING, find_program, report_missing
+from tests.needed_programs import MISSING, find_program, report_missing
 from tests.shared_kafka import SharedKafka, describe, find_shared_kafka, share_kafka, start_kafka
 
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas this way; Python 3.13 undeprecates it
@@ -63,7 +63,7 @@ def _restore_logging() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def stated_streams() -> Callable[[str], int]:
-    """`stated_streams("Hot spots")`: the number of enumerated streams that tests/enumerated.txt states."""
+    """`stated_streams("Hot spots")`: the number of enumerated streams that tests/enumeration_sizes.txt states."""
     text = (Path(__file__).parent / "enumerated.txt").read_text(encoding="utf-8")
 
     def read_number(what: str) -> int:

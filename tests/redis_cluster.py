@@ -12,7 +12,7 @@ import redis
 
 from monitor.operate.servers import EmbeddedValkey
 from tests.kit.waiting import until
-from tests.missing import report_missing
+from tests.needed_programs import report_missing
 
 SLOTS: Final = 16_384
 _MIGRATE_MS: Final = 5_000

@@ -13,9 +13,9 @@ from msgspec import UNSET
 
 from monitor.audit.configuration import AtTimesTerms
 from monitor.audit.findings import BUDGET, FORM, LEAST, NOISY, SAFE, TICKS
-from monitor.audit.forms import AtTimes, FormError, Record
 from monitor.audit.monitor_checks import Check, Prove, Scope
 from monitor.audit.parsing import format_utc
+from monitor.audit.records import AtTimes, FormError, Record
 from monitor.audit.recount import Presence
 
 

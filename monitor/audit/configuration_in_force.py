@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from monitor.audit.configuration import AuditTerms, TimedTerms
 from monitor.audit.findings import FORM, Findings
-from monitor.audit.forms import Charges, OverTime, Owner, Record
 from monitor.audit.history import History
 from monitor.audit.judge import Judge
 from monitor.audit.parsing import parse_duration
+from monitor.audit.records import Charges, OverTime, Owner, Record
 
 STATED: Final = frozenset({"epsilon"})
 """The public value of an answer that the charges of its owner state too."""

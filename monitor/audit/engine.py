@@ -14,12 +14,12 @@ from typing import Final
 
 from monitor.audit.configuration import AuditTerms, require_one_grid
 from monitor.audit.findings import TICKS, Findings, Outcome, ProvenStretch, count_false
-from monitor.audit.forms import FORMS, Record
 from monitor.audit.history import History
 from monitor.audit.judge import Judge
 from monitor.audit.monitor_checks import Scope
 from monitor.audit.output import OutputChecks, WaitingTick
 from monitor.audit.payments import Payments
+from monitor.audit.records import FORMS, Record
 from monitor.audit.recount import Recount
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024

@@ -14,7 +14,6 @@ from typing import Any, Final
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.engine import Engine, Run
 from monitor.audit.findings import ProvenStretch
-from monitor.audit.forms import Record, decode_record
 from monitor.audit.parsing import format_utc
 from monitor.audit.reader import (
     PATIENCE_SECONDS,
@@ -24,6 +23,7 @@ from monitor.audit.reader import (
     TopicReader,
     UnreadableTopicError,
 )
+from monitor.audit.records import Record, decode_record
 from monitor.audit.recount import Recount, create_recounts
 from monitor.audit.signatures import Signatures, SignedOutput, read_public_key
 

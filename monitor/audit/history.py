@@ -7,7 +7,7 @@ the same subject is assumed to be correct about them.
 from __future__ import annotations
 
 from monitor.audit.findings import TICKS, Findings
-from monitor.audit.forms import AtTimes, Mark, NoisyCount, OverTime, Record
+from monitor.audit.records import AtTimes, Mark, NoisyCount, OverTime, Record
 
 Location = tuple[str, str]
 """A monitor and a location."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from monitor.audit.at_times import AtTimesCheck
-from monitor.audit.drawn import DwellCheck, HotSpotsCheck
 from monitor.audit.findings import FORM
-from monitor.audit.forms import FormError, Record
+from monitor.audit.hot_spots_and_dwell import DwellCheck, HotSpotsCheck
 from monitor.audit.monitor_checks import Check, Prove, Scope
 from monitor.audit.over_time import OverTimeCheck
+from monitor.audit.records import FormError, Record
 
 
 class Judge:

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from monitor.audit.configuration import AuditTerms, hash_text
 from monitor.audit.findings import TICKS, Findings, format_ticks
-from monitor.audit.forms import Owner, Record, Start
 from monitor.audit.judge import Judge
+from monitor.audit.records import Owner, Record, Start
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import FORM, Findings
-from monitor.audit.forms import Record
 from monitor.audit.history import History
 from monitor.audit.parsing import format_utc
 from monitor.audit.payments import Payments
+from monitor.audit.records import Record
 from monitor.audit.recount import Recount
 
 Prove = Callable[[], None]

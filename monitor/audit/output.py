@@ -11,12 +11,12 @@ from typing import Final
 
 from monitor.audit.configuration_in_force import Stretches
 from monitor.audit.findings import BYTES, FORM, TICKS, Findings
-from monitor.audit.forms import ANSWERS, CHECKPOINT, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
 from monitor.audit.history import History
 from monitor.audit.judge import Judge
 from monitor.audit.missing_records import TickParts
 from monitor.audit.monitor_checks import Prove
 from monitor.audit.parsing import format_utc
+from monitor.audit.records import ANSWERS, CHECKPOINT, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from monitor.audit.configuration import OverTimeTerms
 from monitor.audit.findings import BUDGET, FORM, NOISY, SAFE
-from monitor.audit.forms import FormError, Mark, Noisy, OverTime, Paused, Record
 from monitor.audit.monitor_checks import Check, Prove, Scope
+from monitor.audit.records import FormError, Mark, Noisy, OverTime, Paused, Record
 
 _P_VALUE_TOLERANCE: Final = 1e-9
 

@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from monitor.config.key_form import GET_KEY, KEY_FORM, is_key
+from monitor.config.person_key import GET_KEY, KEY_FORM, is_key
 from monitor.contracts.instants import (
     MILLISECOND,
     SECOND,

@@ -16,7 +16,7 @@ from monitor.contracts.output_records import (
     make_total_record,
 )
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.paired import PairedTotals
+from monitor.privacy.sum_and_count import PairedTotals
 
 
 class DwellSnapshot(TotalSnapshot):

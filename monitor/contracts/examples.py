@@ -22,7 +22,7 @@ from monitor.contracts.signed_notes import Signer
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.contracts.visits import Fault, Reason
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
-from monitor.privacy.paired import PairedTotals
+from monitor.privacy.sum_and_count import PairedTotals
 
 _GRID: Final = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 _RULE: Final = OverTimeRule(Fraction(1), 1, 10, 168, 1)

@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 
 from monitor.contracts.parameters import Parameters
-from monitor.errors import UnreachableError, WindowsError
+from monitor.errors import StoreError, UnreachableError
 from monitor.ingest.dead_letters import DeadLetterTopic, count_by_reason
+from monitor.ingest.people_at_two_places import SeveralPlaces
 from monitor.ingest.prepare import prepare_batch
-from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
@@ -27,7 +27,7 @@ from monitor.observe.metrics import Metrics
 from monitor.signals import Signal, TickEnds
 from monitor.store.facts import OffsetRange, Portions
 from monitor.store.hashing import PersonHasher
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Reader:
         self,
         parameters: Parameters,
         source: InputLog,
-        windows: RedisWindows,
+        windows: RedisStore,
         persons: PersonHasher,
         dead_letters: DeadLetterTopic,
         metrics: Metrics,
@@ -72,7 +72,7 @@ class Reader:
 
         Raises:
             UnreachableError: a server cannot be used now; call again later.
-            WindowsError: a key of the windows has unexpected content, or the store cannot answer.
+            StoreError: a key of the windows has unexpected content, or the store cannot answer.
         """
         try:
             self._check_windows()
@@ -88,7 +88,7 @@ class Reader:
             batch = prepare_batch(self._parameters, self._persons, fetched)
             failpoint("reader.accepted")
             self._enqueue(batch)
-        except (UnreachableError, WindowsError):
+        except (UnreachableError, StoreError):
             self._abandon()
             raise
         return True
@@ -222,7 +222,7 @@ class Reader:
         while self._queue:
             try:
                 self._finish()
-            except (UnreachableError, WindowsError) as error:
+            except (UnreachableError, StoreError) as error:
                 log.warning("a batch will be read again: %s", error)
         self._source.park()
 
@@ -286,7 +286,7 @@ class Reader:
         """Finish the pending write, commit offsets, and leave the group."""
         try:
             self._finish()
-        except (UnreachableError, WindowsError) as error:
+        except (UnreachableError, StoreError) as error:
             log.warning("the last batch will be read again: %s", error)
             self._source.park()
             self._queue.discard_pending()
@@ -320,7 +320,7 @@ def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], Non
         while not stop.is_set():
             try:
                 reader.step(200)
-            except (UnreachableError, WindowsError) as error:
+            except (UnreachableError, StoreError) as error:
                 log.warning("reading pauses for %.1f s: %s", pause, error)
                 alive(f"reading: {error}")
                 stop.wait(pause)

@@ -11,9 +11,9 @@ from typing import Final
 from kafka import TopicPartition
 
 from monitor.contracts.instants import SECOND, format_duration
-from monitor.errors import UnreachableError, WindowsError
+from monitor.errors import StoreError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 
 TIMEOUT_MS: Final = 10_000
 
@@ -30,7 +30,7 @@ class Readiness:
         self,
         connections: KafkaConnections,
         topic: str,
-        windows: RedisWindows,
+        windows: RedisStore,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connections = connections
@@ -50,7 +50,7 @@ class Readiness:
         """Compare the progress with the end offsets; do nothing once ready.
 
         Raises:
-            UnreachableError, WindowsError: Kafka or the windows do not answer now.
+            UnreachableError, StoreError: Kafka or the windows do not answer now.
         """
         if self.ready:
             return
@@ -58,7 +58,7 @@ class Readiness:
             if self._ends is None:
                 self._ends = self._read_ends()
             self.waiting = self._describe_missing(self._ends)
-        except (UnreachableError, WindowsError) as error:
+        except (UnreachableError, StoreError) as error:
             self.waiting = f"reading the input: the progress is not known now: {error}"
             raise
 

@@ -25,7 +25,7 @@ from monitor.kafka.kafka_python_3_0.batches import Unreadable
 from monitor.observe.metric_catalog import Recovery
 from monitor.observe.metrics import Metrics
 from monitor.store.facts import COMPLETE_FROM_START
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class StartOffsets:
     `dead_letters_from`: by partition, the offset below which earlier groups have written the dead letters.
     """
 
-    def __init__(self, parameters: Parameters, source: InputOffsets, windows: RedisWindows) -> None:
+    def __init__(self, parameters: Parameters, source: InputOffsets, windows: RedisStore) -> None:
         self._parameters = parameters
         self._source = source
         self._windows = windows
@@ -82,7 +82,7 @@ class StartOffsets:
 
         Raises:
             UnreachableError: a server cannot be used now.
-            WindowsError: a key of the windows has unexpected content, or the store cannot answer.
+            StoreError: a key of the windows has unexpected content, or the store cannot answer.
         """
         partition, began = start.partition, time.perf_counter()
         if start.unread is not None:
@@ -112,7 +112,7 @@ class StartOffsets:
 
         Raises:
             UnreachableError: a server cannot be used now.
-            WindowsError: a key of the windows has unexpected content, or the store cannot answer.
+            StoreError: a key of the windows has unexpected content, or the store cannot answer.
         """
         known = [shard.get(partition) for shard in progress]
         # Bounds are read after the progress, so that concurrent progress cannot seem to be beyond the log.

@@ -186,7 +186,7 @@ class WriteQueue:
         `wait`: wait for the end of its write. Otherwise, a batch that is still being written is not returned.
 
         Raises:
-            UnreachableError, WindowsError: from `write`.
+            UnreachableError, StoreError: from `write`.
         """
         if not self._sent or not (wait or self._sent[0][1].done()):
             return None

@@ -1,6 +1,6 @@
 """Composition with exact rational ε: events record what was published, and an accountant adds up their cost.
 
-Sequential composition adds ε (Takagi et al. [ADP], Theorem 6; docs/references.md). With one-sided noise the privacy
+Sequential composition adds ε (Takagi et al. [ADP], Theorem 6; docs/literature.md). With one-sided noise the privacy
 loss of an answer is exactly its ε in the worst case, so no tighter composition exists (docs/rules.md, rule 12).
 """
 

@@ -1,4 +1,4 @@
-"""Asymmetric noise and the one-sided decision, exact (Takagi et al. [ADP], section 5.1; docs/references.md).
+"""Asymmetric noise and the one-sided decision, exact (Takagi et al. [ADP], section 5.1; docs/literature.md).
 
 For a query that never rises towards P-neighbours ("decreasing"), noise that only adds is enough. An outcome z ≥ f(D)
 has the chance (1 - q) q^(z - f), where q = e^-ε for noise drawn at ε. f(D') is at most Δ below f(D), so with noise

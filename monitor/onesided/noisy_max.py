@@ -1,4 +1,4 @@
-"""Algorithm 1: asymmetric report noisy max with values (Takagi et al. [ADP], section 5.2.1; docs/references.md).
+"""Algorithm 1: asymmetric report noisy max with values (Takagi et al. [ADP], section 5.2.1; docs/literature.md).
 
 Of n decreasing counts that change by at most 1, the k highest noisy counts are published with their items, for a total
 of ε. Every public item takes part, even with count 0.

@@ -3,7 +3,7 @@
 A policy is a set of ordered pairs (a, b) of values: a person with the sensitive value a must look like a person with
 the value b. The pairs are the edges of the policy graph. Symmetric pairs give differential privacy ([ADP], Theorem 5).
 Pairs in one direction give asymmetric differential privacy. Pairs from some whole records to all others give one-sided
-differential privacy ([OSDP], Definition 3.2). docs/references.md defines [ADP] and [OSDP].
+differential privacy ([OSDP], Definition 3.2). docs/literature.md defines [ADP] and [OSDP].
 
 The number of people is fixed: a person without visits is a record of zeros.
 """

@@ -2,7 +2,7 @@
 
 Queries come in sequence and may depend on earlier answers. For a decreasing count, z = f + G. If z < T the answer is
 "below", which is free and certainly true. Otherwise z is published and charged. After c charged answers the sequence
-ends. docs/references.md defines [ADP].
+ends. docs/literature.md defines [ADP].
 
 Proof (Theorem 13, as an alignment of noise). Under a P-neighbour D', give each charged answer the noise that results in
 the same z, and keep the noise of each "below": f can only fall, so the answer is still "below". A charged answer whose

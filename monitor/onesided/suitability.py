@@ -1,7 +1,7 @@
 """Decides which mechanisms are valid for a policy and a query (Takagi et al. [ADP], sections 3.2 and 5).
 
 Every proof with one-sided noise needs a query that moves in only one direction towards P-neighbours. This module checks
-this condition before any noise is drawn. docs/references.md defines [ADP].
+this condition before any noise is drawn. docs/literature.md defines [ADP].
 """
 
 from __future__ import annotations

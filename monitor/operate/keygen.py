@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from monitor.config.key_form import create_key
+from monitor.config.person_key import create_key
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import UsageError
 from monitor.new_files import create_file

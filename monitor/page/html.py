@@ -25,8 +25,8 @@ from monitor.operate.check.wording import PRIORS
 from monitor.page.current_places import STATES, Place, Recount
 from monitor.page.languages import Texts, Words, format_machine_time
 from monitor.page.static_files import Static
+from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import compute_belief
 
 SECONDS: Final = (120, 60, 30, 10, 1)
 """How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""

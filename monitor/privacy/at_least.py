@@ -2,7 +2,7 @@
 
 The bound of a location is max(n - G, 0). Here n is the number of distinct people with a visit *with consent* there at
 τ, and G is fresh one-sided geometric noise at ε_c. This is OsdpLaplace ([OSDP], Definition 5.2; keys as in
-docs/references.md) in exact integers. G is never negative, so the bound is at most n, which is at most the number f of
+docs/literature.md) in exact integers. G is never negative, so the bound is at most n, which is at most the number f of
 all people there.
 
 Claim 1: the bounds do not reveal that a person did not consent. Let a visit be sensitive if it has no consent. Then the

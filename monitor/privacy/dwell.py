@@ -8,8 +8,8 @@ The noise is two-sided, and the promise is ordinary differential privacy, so not
 never derived from it (docs/rules.md, rule 14).
 
 Claim. The two totals of one designated time cost at most ε for *any* change of one person's visits: some or all are
-removed, added or replaced. Proof. `monitor.privacy.paired` shows that removing or adding all values of a person costs
-the ε of its rule, which is ε/2 here. Any other change is a removal of all values and an addition of the new ones:
+removed, added or replaced. Proof. `monitor.privacy.sum_and_count` shows that removing or adding all values of a person
+costs the ε of its rule, which is ε/2 here. Any other change is a removal of all values and an addition of the new ones:
 2·ε/2. With m = 1 this can be reached: if the first of a person's two visits is removed, the second one counts instead,
 and its length may differ by `longest`.
 """
@@ -24,7 +24,7 @@ from operator import itemgetter
 
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.privacy.noise import Noise
-from monitor.privacy.paired import PairedRule, PairedTotals
+from monitor.privacy.sum_and_count import PairedRule, PairedTotals
 
 Stay = tuple[bytes, int, int]
 """A visit that covers the designated time: the person (keyed hash), the row of the location, the length in seconds."""

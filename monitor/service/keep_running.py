@@ -15,8 +15,8 @@ from monitor.kafka.topics import TopicWatch
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
-from monitor.service.wiring import Service, Settings, create_noise, create_windows
-from monitor.store.redis_store import RedisWindows
+from monitor.service.wiring import Service, Settings, create_noise, create_store
+from monitor.store.redis_store import RedisStore
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
     return preflight
 
 
-def check_clock(windows: RedisWindows, clock: Clock, tolerance: int) -> None:
+def check_clock(windows: RedisStore, clock: Clock, tolerance: int) -> None:
     """Check that the clocks of this machine and of Redis agree.
 
     This machine's clock decides when answers are published, and Redis's clock decides when ticks close.
@@ -144,7 +144,7 @@ def _run_once(
 ) -> None:
     health.report_alive("service", "checking the servers")
     preflight = prepare(settings, clock)
-    windows = create_windows(settings, preflight)
+    windows = create_store(settings, preflight)
     try:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)

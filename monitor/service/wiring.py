@@ -39,7 +39,7 @@ from monitor.stop_times import FINISH_SECONDS
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, RedisUser, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext, StoreClock
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import ReleaseLoop
@@ -112,12 +112,12 @@ def create_noise() -> OneSidedNoise:
     return OneSidedNoise(SystemEntropy())
 
 
-def create_windows(settings: Settings, found: Preflight, now: Callable[[], int] | None = None) -> RedisWindows:
+def create_store(settings: Settings, found: Preflight, now: Callable[[], int] | None = None) -> RedisStore:
     """Return the windows in Redis under the fingerprint of this configuration and this input topic.
 
     `now`: a clock in place of those of the servers, for a replay.
     """
-    return RedisWindows(settings.parameters, settings.compute_fingerprint(found), create_client(settings.redis), now)
+    return RedisStore(settings.parameters, settings.compute_fingerprint(found), create_client(settings.redis), now)
 
 
 def make_ledger_topic(settings: Settings, found: Preflight, seen_at: int) -> LedgerTopic:
@@ -155,7 +155,7 @@ class Service:
         self,
         settings: Settings,
         found: Preflight,
-        windows: RedisWindows,
+        windows: RedisStore,
         clock: Clock,
         noise: Noise,
         metrics: Metrics,

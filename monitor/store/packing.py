@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import WindowsError
+from monitor.errors import StoreError
 from monitor.store.facts import CONSENT, HASH_BYTES, PERSON, FactArray, Facts, Portion, make_facts, take_facts
 
 Ints = NDArray[np.int64]
@@ -116,15 +116,15 @@ def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints]:
         The people at each of `rows`, and how many of them consented; both have shape (locations,).
 
     Raises:
-        WindowsError: a member is not in this format, or its row is not in this shard.
+        StoreError: a member is not in this format, or its row is not in this shard.
     """
     if len(members) % MEMBER.itemsize:
         size = MEMBER.itemsize
-        raise WindowsError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
+        raise StoreError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
     member_rows = np.frombuffer(members, MEMBER)["row"].astype(np.int64)
     consented, member_rows = member_rows >= CONSENT, member_rows % CONSENT
     indexes = np.searchsorted(rows, member_rows)
     if indexes.size and (indexes.max() == rows.size or not np.array_equal(rows[indexes], member_rows)):
-        raise WindowsError(f"a designated time's set has locations of another shard: {_REMEDY}")
+        raise StoreError(f"a designated time's set has locations of another shard: {_REMEDY}")
     people, consenting = (np.bincount(indexes[which], minlength=rows.size) for which in (~consented, consented))
     return people, consenting

@@ -35,7 +35,7 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
 from monitor.contracts.instants import SECOND
-from monitor.errors import ConfigError, FailedError, UnreachableError, WindowsError
+from monitor.errors import ConfigError, FailedError, StoreError, UnreachableError
 from monitor.kafka.tls_errors import explain_tls_error
 
 Client = Redis | RedisCluster
@@ -258,7 +258,7 @@ def translate_error(error: Exception, server: str) -> FailedError:
         error = cause
     refused = _find_refused_permission(error)
     if refused is not None:
-        return WindowsError(f"{server} refused {refused} (NOPERM): check the permissions of its user")
+        return StoreError(f"{server} refused {refused} (NOPERM): check the permissions of its user")
     code = "ASK" if isinstance(error, AttributeError) else find_error_code(error)
     if code in _TRANSIENT:
         return UnreachableError(f"{server}: {_TRANSIENT[code]}")
@@ -270,7 +270,7 @@ def translate_error(error: Exception, server: str) -> FailedError:
         reason = own or explain_tls_error(str(error), "redis") or _explain_loss(str(error))
         return UnreachableError(f"{server} cannot be reached: {reason}")
     if isinstance(error, ResponseError):
-        return WindowsError(
+        return StoreError(
             f"{server} refused a command ({code or type(error).__name__}): check the permissions of its user"
         )
     return UnreachableError(f"{server} failed ({type(error).__name__})")

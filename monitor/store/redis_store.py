@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.errors import EvictionError, WindowsError
+from monitor.errors import EvictionError, StoreError
 from monitor.store.facts import (
     COMPLETE_FROM_START,
     NEVER,
@@ -53,7 +53,7 @@ _ALONE: Final = frozenset({"forget_progress", "read_progress", "rights"})
 """The scripts that do not use the functions of common.lua."""
 
 
-class RedisWindows:
+class RedisStore:
     """The facts of a service in Redis 7, Valkey or a Redis Cluster. Writes and counts are atomic per shard.
 
     All methods are safe to repeat, and any thread may call them. Shards are numbered from 0. `clock` returns the
@@ -61,7 +61,7 @@ class RedisWindows:
 
     Raises:
         UnreachableError: (any method) the store cannot be reached, or reports a transient failure.
-        WindowsError: (any method) a key of the store has foreign data, or the store refuses permanently.
+        StoreError: (any method) a key of the store has foreign data, or the store refuses permanently.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class RedisWindows:
 
         Raises:
             EvictionError: the `maxmemory-policy` of a server is not `noeviction`.
-            WindowsError: the user may not run a command, or may not access these keys.
+            StoreError: the user may not run a command, or may not access these keys.
         """
         with self._translate_errors():
             self._client.ping()
@@ -298,7 +298,7 @@ class RedisWindows:
 
         Raises:
             UnreachableError: a script did not run, or its outcome is unknown.
-            WindowsError: a key has foreign data.
+            StoreError: a key has foreign data.
         """
         replies = self._execute(work)
         for shard, reply in replies.items():
@@ -332,7 +332,7 @@ class RedisWindows:
         if isinstance(reply, Exception):
             raise translate_error(reply, describe_client(self._client))
         tag = self._keys.tag(shard)
-        raise WindowsError(
+        raise StoreError(
             f"{describe_client(self._client)}: a key that begins with {tag} has data of another program, so facts are "
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."

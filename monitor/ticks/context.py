@@ -10,7 +10,7 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal, TickEnds
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.input_topic import InputTopic
 
 
@@ -57,7 +57,7 @@ class ReleaseContext:
     """
 
     parameters: Parameters
-    windows: RedisWindows
+    windows: RedisStore
     input_topic: InputTopic
     metrics: Metrics
     clock: Clock

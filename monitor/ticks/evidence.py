@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from monitor.contracts.unknown_causes import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE
-from monitor.errors import UnreachableError, WindowsError
+from monitor.errors import StoreError, UnreachableError
 from monitor.observe.failpoints import failpoint
 from monitor.store.facts import Question, Reading
 from monitor.ticks.context import ReleaseContext
@@ -144,7 +144,7 @@ class EvidenceReader:
                     self._context.tick_ends.set(as_of, self.end_offsets)
                     failpoint("tick.end_offsets")
                 self._read_complete(self.end_offsets)
-        except (UnreachableError, WindowsError) as error:
+        except (UnreachableError, StoreError) as error:
             if type(error).__name__ not in self._warned:
                 log.warning("tick %d: %s", self._tick, error)
             self._warned.add(type(error).__name__)

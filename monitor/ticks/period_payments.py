@@ -23,7 +23,7 @@ from monitor.contracts.instants import DAY, format_duration, format_instant
 from monitor.contracts.parameters import Charged, OverTime, Parameters, find_shard
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.privacy.most_paid import Bound, PaidAnswer, Place, compute_most_paid
+from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place, compute_most_paid
 from monitor.ticks.ledger_state import Spent, find_later
 
 MAX_CHARGES_BYTES: Final = 64 * 1024

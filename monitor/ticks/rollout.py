@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from monitor.contracts.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
-from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.errors import FailedError, StoreError, UnreachableError
 from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids
@@ -194,7 +194,7 @@ class DelayedMembership:
     def _try(self, step: Callable[[], None]) -> bool:
         try:
             step()
-        except (UnreachableError, WindowsError):
+        except (UnreachableError, StoreError):
             return False  # the reader and `/readyz` report the reason
         return True
 

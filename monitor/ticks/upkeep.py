@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from monitor.contracts.parameters import Parameters
-from monitor.errors import UnreachableError, WindowsError
-from monitor.store.redis_store import RedisWindows
+from monitor.errors import StoreError, UnreachableError
+from monitor.store.redis_store import RedisStore
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ RETRY_SECONDS: Final = 1.0  # after a failed check; without this pause, each par
 class Upkeep:
     """The maintenance of the store for all partitions of an instance. Thread-safe."""
 
-    def __init__(self, parameters: Parameters, windows: RedisWindows) -> None:
+    def __init__(self, parameters: Parameters, windows: RedisStore) -> None:
         self._parameters = parameters
         self._windows = windows
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class Upkeep:
             pause = CHECK_SECONDS
             try:
                 self._windows.check()
-            except (UnreachableError, WindowsError) as error:
+            except (UnreachableError, StoreError) as error:
                 self._warn(f"could not check the eviction policy of Redis: {error}")
                 pause = RETRY_SECONDS
             self._next_check = time.monotonic() + pause
@@ -58,7 +58,7 @@ class Upkeep:
             if not self._parameters.draws_totals_at(tick):
                 self._windows.open(shards, tick + 1)
             self._evict(tick, shards)
-        except (UnreachableError, WindowsError) as error:
+        except (UnreachableError, StoreError) as error:
             self._warn(f"could not open the next slot or evict old facts; retrying at the next tick: {error}")
 
     def evict_while_waiting(self) -> None:
@@ -70,7 +70,7 @@ class Upkeep:
         try:
             tick = self._parameters.grid.find_slot(self._windows.time()) - 2
             self._evict(tick, range(self._parameters.registry.shards))
-        except (UnreachableError, WindowsError) as error:
+        except (UnreachableError, StoreError) as error:
             self._warn(f"could not evict old facts; retrying in the next slot: {error}")
 
     def _warn(self, text: str) -> None:

@@ -24,11 +24,11 @@ from monitor.observe.metric_catalog import PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import run_preflight
-from monitor.service.wiring import Settings, create_windows
+from monitor.service.wiring import Settings, create_store
 from monitor.store.facts import OffsetRange, Portions
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target
 from simulators.bench.site import PARTITIONS, PEOPLE, make_records, prepare_site
@@ -82,11 +82,11 @@ def fill_topics(bench: Bench, law: Law) -> FilledTopics:
     return FilledTopics(settings, visits, records)
 
 
-def _open_windows(filled: FilledTopics, url: str) -> RedisWindows:
+def _open_windows(filled: FilledTopics, url: str) -> RedisStore:
     settings, config = filled.settings, filled.settings.config
     wanted = list_topic_needs(settings.parameters, config.kafka)
     found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
-    return create_windows(replace(settings, redis=RedisAddress(url)), found)
+    return create_store(replace(settings, redis=RedisAddress(url)), found)
 
 
 def read_backlog(bench: Bench, filled: FilledTopics) -> float:
@@ -106,7 +106,7 @@ def read_backlog(bench: Bench, filled: FilledTopics) -> float:
                 return _drain(reader, metrics, filled.visits)
 
 
-def _open_slot(settings: Settings, windows: RedisWindows) -> None:
+def _open_slot(settings: Settings, windows: RedisStore) -> None:
     """Open the present slot, as an owner does after the previous tick is in the ledger."""
     parameters = settings.parameters
     windows.open(range(parameters.registry.shards), parameters.grid.find_slot(SystemClock().now()))

@@ -33,7 +33,7 @@ from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import Writer
@@ -55,7 +55,7 @@ class OpenPartition:
     """A ledger partition that is taken over, and its windows."""
 
     release: PartitionRelease
-    windows: RedisWindows
+    windows: RedisStore
     parameters: Parameters
     clock: SteppedClock
 
@@ -95,7 +95,7 @@ def open_partition(bench: Bench, parameters: Parameters) -> Iterator[OpenPartiti
     with ExitStack() as stack:
         server = stack.enter_context(bench.valkey())
         ledger = _create_topics(connections, parameters)
-        windows = RedisWindows(parameters, "bench", create_client(RedisAddress(server.url)), clock.now)
+        windows = RedisStore(parameters, "bench", create_client(RedisAddress(server.url)), clock.now)
         stack.callback(windows.close)
         windows.begin(0, 0, COMPLETE_FROM_START)
         output = (ledger.topic, ledger.topic_id)

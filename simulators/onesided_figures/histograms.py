@@ -1,4 +1,4 @@
-"""Read DPBench-1D ([OSDP], section 6; docs/references.md): seven histograms with the same bins."""
+"""Read DPBench-1D ([OSDP], section 6; docs/literature.md): seven histograms with the same bins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exercise of [OSN] (docs/references.md): in which regime a sample with one-sided noise beats two-sided noise."""
+"""The exercise of [OSN] (docs/literature.md): in which regime a sample with one-sided noise beats two-sided noise."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 An input is a histogram with a way to choose its non-sensitive records: 7 datasets, 2 policies, 7 ratios. Each algorithm
 runs 20 times on each input, each time with another choice. DAWA does not use the non-sensitive records, so its 20 runs
-per dataset and ε serve all 14 inputs of the dataset. docs/references.md defines [OSDP].
+per dataset and ε serve all 14 inputs of the dataset. docs/literature.md defines [OSDP].
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from monitor.onesided.bounded.variances import (
     paired_mean,
     paired_sum,
 )
-from monitor.privacy.paired import PairedRule, PairedTotals
+from monitor.privacy.sum_and_count import PairedRule, PairedTotals
 from monitor.privacy.two_sided import draw_two_sided
 from simulators.onesided_figures.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise

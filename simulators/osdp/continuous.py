@@ -1,7 +1,7 @@
 """The histogram algorithms of the OSDP paper with real-valued noise, as in its experiments, and fast geometric noise.
 
 NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.onesided.osdp` has the
-exact algorithms. docs/references.md defines [OSDP].
+exact algorithms. docs/literature.md defines [OSDP].
 """
 
 from __future__ import annotations

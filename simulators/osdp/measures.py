@@ -1,4 +1,4 @@
-"""Errors and regret, as the OSDP paper measures them ([OSDP], Theorem 5.1 and section 6; docs/references.md)."""
+"""Errors and regret, as the OSDP paper measures them ([OSDP], Theorem 5.1 and section 6; docs/literature.md)."""
 
 from __future__ import annotations
 

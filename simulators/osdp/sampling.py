@@ -1,6 +1,6 @@
 """MSampling and HiLoSampling: the choice of non-sensitive records in the paper's experiments ([OSDP], section 6.1.2).
 
-The paper describes both in words. The docstrings state our choices where the paper leaves them open. docs/references.md
+The paper describes both in words. The docstrings state our choices where the paper leaves them open. docs/literature.md
 defines [OSDP].
 """
 

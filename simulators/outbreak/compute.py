@@ -17,9 +17,9 @@ from monitor.errors import FailedError
 from monitor.operate.plan.find_plans import find
 from monitor.operate.plan.outcomes import PlanOutcome
 from monitor.operate.report_delays import ReportDelays
+from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.odds import find_threshold
 from simulators.outbreak import grids
 from simulators.outbreak.designated import decide
 from simulators.outbreak.events import Epidemic

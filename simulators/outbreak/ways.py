@@ -13,7 +13,7 @@ L = W + F ticks. Each way says when it warns (an alarm) and when it is silent (p
 * *tree*: reports per slot, summed over the dyadic intervals of 1, 2, 4 … slots up to W, each sum with two-sided noise
   at ε/levels. Proof: a report is in exactly one interval of each of the `levels` lengths, so the L1 sensitivity of all
   sums is `levels`. A window of W slots is a union of disjoint intervals, so its number is post-processing (the binary
-  mechanism of [CSS], docs/references.md, for a sliding window). It counts the visits *reported* in the window.
+  mechanism of [CSS], docs/literature.md, for a sliding window). It counts the visits *reported* in the window.
 * *sparse vector*: AboveThreshold with two-sided geometric noise: at ε/2 on the threshold and at ε/2 on each count,
   until the first alarm, then silence for L ticks and a fresh threshold. Proof: a visit changes all counts in the same
   direction, by at most 1. If it raises them, shift the threshold's noise by 1, which keeps every earlier answer, and

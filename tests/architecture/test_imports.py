@@ -1,4 +1,4 @@
-"""Imports inside `monitor`: a folder or tool imports only those below it, without circles; the service imports no tool.
+"""Imports inside `monitor`: a room imports only those below it, without circles. Service and readers stay apart.
 
 LAYERS is the order. A module that breaks it usually belongs in another folder: CONTRIBUTING.md has the map.
 """
@@ -23,8 +23,10 @@ LAYERS: Final = (
     "signals",
     "stop_signals",
     "stop_times",
+    "new_files",
     "privacy",
     "contracts",
+    "command_line",
     "config",
     "observe",
     "kafka",
@@ -32,13 +34,15 @@ LAYERS: Final = (
     "ingest",
     "ticks",
     "service",
-    "tools",
-    "tools.new_files",
     "onesided",
-    "operate.servers",
-    "operate.town",
     "client",
     "audit",
+    "operate",
+    "operate.keygen",
+    "operate.schema",
+    "operate.status",
+    "operate.servers",
+    "operate.town",
     "operate.convert",
     "operate.report_delays",
     "operate.check",
@@ -47,26 +51,24 @@ LAYERS: Final = (
     "operate.dead_letters",
     "operate.replay",
     "page",
-    "operate.auditor",
     "operate.demo",
-    "commands",
     "cli",
 )
 """The folders and modules of `monitor` and of `monitor/operate`, lowest first."""
 
 SERVICE: Final = ("monitor.service.wiring", "monitor.service.keep_running", "monitor.service.run_command")
-TOOLS: Final = "monitor.operate"
-
-READERS: Final = ("monitor.client", "monitor.page", "monitor.audit", "monitor.audit.live")
-"""What reads the answers. It runs where there is no Redis and no person key."""
-
 SERVICE_ROOMS: Final = ("store", "ingest", "ticks", "service")
+AROUND: Final = ("onesided", "client", "audit", "operate", "page")
+"""What is around the service, and not part of it."""
+
+READERS: Final = ("client", "page", "audit")
+"""What reads the answers. It runs where there is no Redis and no person key."""
 
 
 def find_layer(module: str) -> str:
     """Return the entry of LAYERS that contains a module: "store" for monitor.store.keys."""
     parts = module.split(".")[1:] or ["__init__"]
-    return ".".join(parts[: 2 if parts[0] == "tools" else 1])
+    return ".".join(parts[: 2 if parts[0] == "operate" else 1])
 
 
 def find_modules(root: Path) -> dict[str, Path]:
@@ -164,17 +166,17 @@ def test_imports_have_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises a CycleError with the modules of a circle
 
 
-def test_service_imports_no_tool() -> None:
-    """The service imports no tool, no library and no client, neither directly nor through other modules."""
+def test_service_imports_nothing_around_it() -> None:
+    """The service imports no reader, no library and no operator's command, neither directly nor through others."""
     reached = find_reachable(read_graph(ROOT), SERVICE)
-    assert [module for module in sorted(reached) if module.startswith(TOOLS)] == []
+    assert [module for module in sorted(reached) if find_layer(module).split(".")[0] in AROUND] == []
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_reader_loads_no_service(reader: str) -> None:
     """Client, page and audit import no room of the service, neither directly nor through other modules."""
     graph = read_graph(ROOT)
-    modules = [module for module in graph if module == reader or module.startswith(f"{reader}.")]
+    modules = [module for module in graph if find_layer(module) == reader]
     reached = find_reachable(graph, modules)
     assert [module for module in sorted(reached) if find_layer(module) in SERVICE_ROOMS] == []
 
@@ -188,7 +190,7 @@ def test_reader_loads_no_service(reader: str) -> None:
         ("privacy/noise.py", "def late():\n    from monitor import contracts", "monitor.contracts"),
         ("errors.py", "if TYPE_CHECKING:\n    from monitor.config import Config", "monitor.config"),
     ],
-    ids=["tool", "tool in tool", "neighbour", "function", "type checking"],
+    ids=["command", "reader in reader", "neighbour", "function", "type checking"],
 )
 def test_planted_import_is_found(package: Path, file: str, line: str, expected: str) -> None:
     """An import of a higher layer is found anywhere in a file."""

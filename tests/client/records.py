@@ -15,7 +15,7 @@ from monitor.contracts.output_records import (
 from monitor.contracts.parameters import Registry
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.privacy.over_time import Mark, OverTimeRule, step
-from monitor.privacy.paired import PairedTotals
+from monitor.privacy.sum_and_count import PairedTotals
 
 SLOTS = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 REGISTRY = Registry(("market", "park", "school", "clinic"), 2)

@@ -13,7 +13,7 @@ from monitor.client.watch import Screen, describe_view
 from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Registry
-from monitor.privacy.paired import PairedTotals
+from monitor.privacy.sum_and_count import PairedTotals
 from tests.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
 
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]

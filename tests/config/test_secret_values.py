@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from monitor.client import connect
 from monitor.config import Config
-from monitor.config.key_form import create_key, is_key
+from monitor.config.person_key import create_key, is_key
 from monitor.config.secret_values import (
     read_cosigner,
     read_kafka_password,

@@ -20,7 +20,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.operate.servers import EmbeddedValkey
-from tests.missing import run_promtool
+from tests.needed_programs import run_promtool
 from tests.shared_kafka import SharedKafka
 
 pytestmark = pytest.mark.long

@@ -24,7 +24,7 @@ from monitor.operate.servers.ports import ReservedPort
 from monitor.stop_times import STOP_SECONDS
 from tests.conftest import Eventually
 from tests.deploy.engine import Container, Engine, make_bundle
-from tests.missing import report_missing
+from tests.needed_programs import report_missing
 from tests.service.test_run import RunTown
 from tests.shared_kafka import SharedKafka
 

@@ -55,7 +55,7 @@ def pages(named: dict[str, Any]) -> Pages:
     return Pages(
         {name: each.anchors for name, each in documents.items()},
         {name: each.prose for name, each in documents.items()},
-        frozenset(re.findall(r"^\| \[([A-Z]+)\] \|", documents["references.md"].text, re.MULTILINE)),
+        frozenset(re.findall(r"^\| \[([A-Z]+)\] \|", documents["literature.md"].text, re.MULTILINE)),
     )
 
 
@@ -118,8 +118,8 @@ def test_file_citing_papers_names_references() -> None:
     """A reader who meets a key such as [ADP] finds in the same file where it is defined."""
     citing = {path: text for path in _list_sources() if _find_keys(text := _read_words(path))}
     assert citing
-    lacking = {str(path.relative_to(_ROOT)) for path, text in citing.items() if "references.md" not in text}
-    assert lacking == {"docs/references.md"}
+    lacking = {str(path.relative_to(_ROOT)) for path, text in citing.items() if "literature.md" not in text}
+    assert lacking == {"docs/literature.md"}
 
 
 def test_rules_and_sections_are_numbered(named: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from tests.conftest import Eventually
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
 from tests.go_programs import OPTIONS
-from tests.missing import find_program, report_missing
+from tests.needed_programs import find_program, report_missing
 from tests.shared_kafka import SharedKafka
 
 PAGE: Final = ROOT / "docs" / "producers.md"

@@ -18,7 +18,7 @@ from monitor.contracts.parameters import find_shard
 from monitor.kafka.connections import KafkaConnections
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
-from tests.missing import report_missing
+from tests.needed_programs import report_missing
 from tests.shared_kafka import SharedKafka
 
 PAGE: Final = ROOT / "docs" / "subscribers.md"

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 import redis
 
-from monitor.config.key_form import create_key
+from monitor.config.person_key import create_key
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from tests.conftest import Eventually
 from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, split_statements

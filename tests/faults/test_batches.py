@@ -19,9 +19,9 @@ from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.keep_running import prepare
-from monitor.service.wiring import create_windows
+from monitor.service.wiring import create_store
 from monitor.store.facts import Question
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.builders import build_visit
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown, Shape
@@ -159,7 +159,7 @@ class Site:
         self.town, self.sender = town, Sender(town)
         self.subscriber = Subscriber(town)
         self.instance = town.start()
-        self.windows: RedisWindows = create_windows(town.settings, prepare(town.settings, SystemClock()))
+        self.windows: RedisStore = create_store(town.settings, prepare(town.settings, SystemClock()))
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")
 
     def is_read(self) -> bool:

@@ -18,7 +18,7 @@ from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import SetupResult
 from monitor.service.preflight import read_ledger, run_preflight
-from monitor.service.wiring import create_windows
+from monitor.service.wiring import create_store
 from monitor.ticks.ledger import Writer, read_partition
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.steps import RUN_FAILPOINTS
@@ -110,7 +110,7 @@ def read_lowest_progress(scene: Scene) -> dict[int, int]:
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka)
     found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(create_windows(town.settings, found)) as windows:
+    with closing(create_store(town.settings, found)) as windows:
         shards = windows.read_progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}

@@ -18,7 +18,7 @@ from tests.go_programs import TOXIPROXY, GoError, install_program
 from tests.kit.network import find_free_ports, parse_address
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
-from tests.missing import report_missing
+from tests.needed_programs import report_missing
 from tests.shared_kafka import SharedKafka
 
 

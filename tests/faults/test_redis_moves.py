@@ -13,7 +13,7 @@ from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.town import Shape
 from tests.kit.waiting import until
-from tests.missing import find_program
+from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
 from tests.shared_kafka import SharedKafka
 

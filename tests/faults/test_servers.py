@@ -10,7 +10,7 @@ import pytest
 
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.service.preflight import run_preflight
-from monitor.service.wiring import create_windows
+from monitor.service.wiring import create_store
 from monitor.stop_times import STOP_SECONDS
 from tests.faults import steps
 from tests.faults.conftest import MakeScene
@@ -31,7 +31,7 @@ def evict_by_a_fast_clock(walk: Walk, _step: Step) -> None:
     town = walk.scene.town
     settings = town.settings
     preflight = run_preflight(settings.kafka, settings.parameters, settings.needs, town.topics.alerts)
-    with closing(create_windows(settings, preflight)) as windows:
+    with closing(create_store(settings, preflight)) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 
 

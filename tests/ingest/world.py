@@ -39,7 +39,7 @@ from monitor.store.facts import Question, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.builders import build_visit
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
@@ -56,7 +56,7 @@ Drain = Callable[..., None]
 """A function that runs readers until everything is read."""
 
 
-class Dated(RedisWindows):
+class Dated(RedisStore):
     """Windows in Redis with a clock of the test, which may differ from the reader's."""
 
     clock: SteppedClock

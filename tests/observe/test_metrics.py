@@ -15,7 +15,7 @@ from monitor.contracts.instants import HOUR, MINUTE
 from monitor.observe.metric_catalog import FATES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.observe.metrics import Collectors, Metrics
 from monitor.page.metrics import PageMetrics
-from tests.missing import run_promtool
+from tests.needed_programs import run_promtool
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_budget_is_never_exceeded() -> None:
 def test_wider_policy_covers_narrower() -> None:
     """A differentially private event is valid under every policy, but not the reverse.
 
-    Theorem 5(2) of [ADP] (docs/references.md).
+    Theorem 5(2) of [ADP] (docs/literature.md).
     """
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert accountant().cost(Released(symmetric, Fraction(1))) == 1

@@ -23,8 +23,8 @@ from monitor.onesided.mechanisms import (
     most_certain,
 )
 from monitor.onesided.policies import VISITED, RecordPolicy
+from monitor.privacy.alarm_chances import compute_false_alarm
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
-from monitor.privacy.odds import compute_false_alarm
 from tests.privacy.laws import ONE, Given, below, laws_of, two_sided, worst
 
 

@@ -66,7 +66,7 @@ def test_all_small_dataset_neighbours_agree() -> None:
 
 
 def test_differential_privacy_is_symmetric() -> None:
-    """Any other record is a neighbour, in both directions (Theorem 5(1) of [ADP], docs/references.md)."""
+    """Any other record is a neighbour, in both directions (Theorem 5(1) of [ADP], docs/literature.md)."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert Policy.symmetric((0, 1)).is_symmetric
     assert not VISITED.is_symmetric
@@ -141,7 +141,7 @@ def test_absence_counts_are_increasing() -> None:
 
 
 def test_symmetric_policy_has_no_monotone_query() -> None:
-    """Under the symmetric policy only constant queries are monotone (Theorem 4 of [ADP], docs/references.md).
+    """Under the symmetric policy only constant queries are monotone (Theorem 4 of [ADP], docs/literature.md).
 
     Checked for every query with two values on two people at one place.
     """

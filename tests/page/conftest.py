@@ -13,7 +13,7 @@ import pytest
 from monitor.client.subscriber import Subscriber
 from monitor.errors import UnreachableError
 from monitor.page.server import Page
-from tests.missing import report_missing
+from tests.needed_programs import report_missing
 from tests.page.world import Town, make_town
 from tests.shared_kafka import SharedKafka
 

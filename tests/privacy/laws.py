@@ -198,7 +198,7 @@ def worst(law: Law, neighbour: Law, seen: Callable[[Hashable], bool] = lambda _:
 def align(run: Run, neighbour: Run, draws: Sequence[int], shift: Sequence[int]) -> Fraction:
     """Check that two-sided draws, and shifted draws with the neighbour, publish the same. Return the shift's cost.
 
-    The cost is Σ |shift|·ε, with the ε that the mechanism asks for ([ADP], Definitions 3 and 6; docs/references.md).
+    The cost is Σ |shift|·ε, with the ε that the mechanism asks for ([ADP], Definitions 3 and 6; docs/literature.md).
     """
     given = Given(*draws, signed=True)
     moved = Given(*(draw + step for draw, step in zip(draws, shift, strict=True)), signed=True)

@@ -111,7 +111,7 @@ def test_worst_loss_is_exactly_epsilon(threshold: int) -> None:
 
 
 def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
-    """The number of streams over all thresholds is the one in tests/enumerated.txt."""
+    """The number of streams over all thresholds is the one in tests/enumeration_sizes.txt."""
     print(f"Algorithm 4: {count_streams()} streams at each of the thresholds {THRESHOLDS}")
     assert count_streams() * len(THRESHOLDS) == stated_streams("Algorithm 4, one visit")
 

@@ -73,7 +73,7 @@ def test_worst_loss_is_exactly_epsilon(q: Fraction, top: int) -> None:
 
 
 def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
-    """The number of pairs is the one in tests/enumerated.txt."""
+    """The number of pairs is the one in tests/enumeration_sizes.txt."""
     print(f"hot spots: {len(pairs(ONE_PLACE))} pairs of D and D' for each k of {TOPS}")
     assert len(pairs(ONE_PLACE)) * len(TOPS) == stated_streams("Hot spots, one visit")
 

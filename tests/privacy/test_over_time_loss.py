@@ -132,7 +132,7 @@ def count_streams(choices: Iterable[Sequence[Pairs]]) -> int:
 
 
 def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
-    """The number of streams over all W, F, k and T is the one in tests/enumerated.txt."""
+    """The number of streams over all W, F, k and T is the one in tests/enumeration_sizes.txt."""
     rules = [rule_of(*shape) for shape in SHAPES]
     single = count_streams(
         streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.mark_lifetime, TICKS)
@@ -387,7 +387,7 @@ class TestChangedRules:
             assert worst == 2 ** int(max(rule.epsilon for rule in self.rules) / self.unit)
 
     def test_stream_count_matches_theory_page(self, stated_streams: Callable[[str], int]) -> None:
-        """The number of streams with changed rules is the one in tests/enumerated.txt."""
+        """The number of streams with changed rules is the one in tests/enumeration_sizes.txt."""
         assert count_streams(map(self.choices, (0, 1))) == stated_streams("Algorithm 3, one visit and changes of rules")
 
     def test_dropping_ended_marks_is_caught(self) -> None:

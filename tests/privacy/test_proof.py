@@ -19,7 +19,7 @@ from monitor.privacy import at_times, over_time
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.payments import compute_most_answers
-from tests.missing import find_program
+from tests.needed_programs import find_program
 
 pytestmark = pytest.mark.long
 

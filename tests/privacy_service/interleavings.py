@@ -26,7 +26,7 @@ from monitor.ingest.write_queue import Batch
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import Question, Reading
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import EvidenceReader
@@ -67,7 +67,7 @@ class World:
         self.plan = plan
         self.observed = Observations()
         self.clock = SteppedClock(plan.instant(0))
-        self.windows: RedisWindows = (
+        self.windows: RedisStore = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
         )
         self._batches: dict[BatchName, Batch] = {}

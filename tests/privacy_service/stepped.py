@@ -15,7 +15,7 @@ from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import Portions
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.builders import ORIGIN
 from tests.privacy_service.driving import HASHER
 from tests.privacy_service.plans import Plan, log_end, value_of
@@ -73,7 +73,7 @@ class SteppedQueue(WriteQueue):
 class SteppedReader(Reader):
     """A reader of a `HandLog` that checks the windows when it is told to, and commits no offsets."""
 
-    def __init__(self, plan: Plan, log: HandLog, windows: RedisWindows) -> None:
+    def __init__(self, plan: Plan, log: HandLog, windows: RedisStore) -> None:
         silent = cast("Any", Silent())
         super().__init__(plan.parameters, cast("Any", log), windows, HASHER, silent, silent)
         self._queue.close()

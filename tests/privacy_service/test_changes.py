@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.privacy.most_paid import Bound, PaidAnswer, Place
-from monitor.privacy.most_paid import compute_most_paid as bound_of
 from monitor.privacy.over_time import Mark
+from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place
+from monitor.privacy.payments_across_changes import compute_most_paid as bound_of
 from monitor.ticks.decide import Decider
 from monitor.ticks.ledger_state import LedgerState
 from tests.privacy_service.cells import Cell, Visit

@@ -21,7 +21,7 @@ from monitor.contracts.parameters import Dwell, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.paired import PairedTotals
+from monitor.privacy.sum_and_count import PairedTotals
 from monitor.ticks.decide import Decider
 from tests.builders import ORIGIN, build_parameters
 from tests.kit.recount import Rules

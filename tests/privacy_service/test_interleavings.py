@@ -20,7 +20,7 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.privacy_service.exploring import Explored, explore
 from tests.privacy_service.interleavings import World
 from tests.privacy_service.plans import Entry, Plan
@@ -73,7 +73,7 @@ Stated = Callable[[str], tuple[int, int]]
 
 @pytest.fixture(scope="session")
 def stated() -> Stated:
-    """The number of states and orders in tests/enumerated.txt: `stated("No fault")`."""
+    """The number of states and orders in tests/enumeration_sizes.txt: `stated("No fault")`."""
     text = (Path(__file__).parents[1] / "enumerated.txt").read_text(encoding="utf-8")
 
     def of(label: str) -> tuple[int, int]:
@@ -201,10 +201,10 @@ def test_late_report_is_not_counted() -> None:
 def store_in(server: EmbeddedValkey) -> Callable[[Plan, SteppedClock], Any]:
     """Return a function that creates windows in a flushed server, with the plan's clock."""
 
-    def make(plan: Plan, clock: SteppedClock) -> RedisWindows:
+    def make(plan: Plan, clock: SteppedClock) -> RedisStore:
         with redis.Redis.from_url(server.url) as client:
             client.flushall()
-        return RedisWindows(plan.parameters, "0123456789abcdef", create_client(RedisAddress(server.url)), clock.now)
+        return RedisStore(plan.parameters, "0123456789abcdef", create_client(RedisAddress(server.url)), clock.now)
 
     return make
 

@@ -14,11 +14,11 @@ from redis.credentials import UsernamePasswordCredentialProvider
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.contracts.parameters import Parameters
-from monitor.errors import UnreachableError, WindowsError
+from monitor.errors import StoreError, UnreachableError
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import OffsetRange, Question
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
 from tests.store.packed import pack_shard_facts
 
@@ -49,7 +49,7 @@ def _open_user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
 def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     """Use every operation of the store that the service uses."""
     client = create_client(RedisAddress(url, UsernamePasswordCredentialProvider(USER, REDIS_SECRET), cluster))
-    windows = RedisWindows(parameters, "0123456789abcdef", client)
+    windows = RedisStore(parameters, "0123456789abcdef", client)
     row = int(parameters.watched_rows[0])
     shard = int(parameters.registry.shard[row])
     packed = [pack_shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
@@ -109,7 +109,7 @@ def test_each_listed_command_is_needed(any_redis: str) -> None:
     for command in REDIS_COMMANDS:
         with _open_user(any_redis, [*list_redis_rules(), f"-{command}"]) as client:
             with pytest.raises(
-                WindowsError, match=rf"refused the command {command} \(NOPERM\): check the permissions of its user"
+                StoreError, match=rf"refused the command {command} \(NOPERM\): check the permissions of its user"
             ):
                 _use(any_redis, parameters, cluster=False)
             assert command == "scan" or not client.keys(), command
@@ -119,9 +119,7 @@ def test_missing_key_right_is_named(any_redis: str) -> None:
     """If the user may not access the service's keys, the error says that a key was refused, and what to check."""
     with (
         _open_user(any_redis, [*list_redis_rules(), "resetkeys", "~{town:*"]),
-        pytest.raises(
-            WindowsError, match=r"refused a key of this service \(NOPERM\): check the permissions of its user"
-        ),
+        pytest.raises(StoreError, match=r"refused a key of this service \(NOPERM\): check the permissions of its user"),
     ):
         _use(any_redis, _load_parameters(), cluster=False)
 
@@ -137,7 +135,7 @@ def test_each_cluster_command_is_needed(valkey_cluster: EmbeddedValkey, command:
     rules = [rule for rule in more if rule != f"+{command}"]
     with (
         _open_user(valkey_cluster.url, [*list_redis_rules(), *rules]),
-        pytest.raises(WindowsError, match=_refusal(command)),
+        pytest.raises(StoreError, match=_refusal(command)),
     ):
         _use(valkey_cluster.url, _load_parameters(), cluster=True)
 

@@ -14,7 +14,7 @@ from monitor.observe.metrics import Metrics
 from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare
-from monitor.service.wiring import Service, Settings, create_noise, create_windows
+from monitor.service.wiring import Service, Settings, create_noise, create_store
 from tests.conftest import Eventually
 from tests.kit.town import over_time
 
@@ -55,7 +55,7 @@ class RunningInstance:
     def __init__(self, town: Any) -> None:
         self.metrics, clock = Metrics(), SystemClock()
         preflight = prepare(town.settings, clock)
-        self.windows = create_windows(town.settings, preflight)
+        self.windows = create_store(town.settings, preflight)
         self.service = Service(town.settings, preflight, self.windows, clock, create_noise(), self.metrics, Health())
         self.service.start()
 

@@ -16,7 +16,7 @@ from monitor.operate.replay.driver import Replay
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.service.keep_running import prepare
 from monitor.service.preflight import Preflight
-from monitor.service.wiring import Service, create_noise, create_windows
+from monitor.service.wiring import Service, create_noise, create_store
 from tests.conftest import Eventually
 
 PERSONS = [f"p-{n}" for n in range(9)]
@@ -190,7 +190,7 @@ def test_predictable_noise_is_refused(make_town: Callable[..., Any]) -> None:
     preflight = town.prepare()
     noise = OneSidedNoise(SeededEntropy(1))
     with (
-        closing(create_windows(town.settings, preflight, town.clock.now)) as windows,
+        closing(create_store(town.settings, preflight, town.clock.now)) as windows,
         pytest.raises(InsecureNoiseError),
     ):
         Service(town.settings, preflight, windows, town.clock, noise, Metrics(), Health())
@@ -199,7 +199,7 @@ def test_predictable_noise_is_refused(make_town: Callable[..., Any]) -> None:
 @contextmanager
 def run_service(town: Any, preflight: Preflight) -> Iterator[Service]:
     """Run one more instance of the service, on the town's clock."""
-    with closing(create_windows(town.settings, preflight, town.clock.now)) as windows:
+    with closing(create_store(town.settings, preflight, town.clock.now)) as windows:
         service = Service(town.settings, preflight, windows, town.clock, create_noise(), Metrics(), Health())
         service.start()
         try:

@@ -16,7 +16,7 @@ from monitor.observe.metrics import Metrics
 from monitor.operate.replay.driver import Replay
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare
-from monitor.service.wiring import Service, Settings, create_noise, create_windows
+from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from tests.conftest import Eventually
 from tests.service.running import to_replay, watch
@@ -108,7 +108,7 @@ def test_input_check_uses_store_clock(
     monkeypatch.setattr("monitor.service.wiring.take_over", record_ledger)
     town = make_town()
     preflight = town.prepare()
-    with closing(create_windows(town.settings, preflight)) as windows:
+    with closing(create_store(town.settings, preflight)) as windows:
         before = SystemClock().now()
         service = Service(town.settings, preflight, windows, SlowClock(), create_noise(), Metrics(), Health())
         service.start()

@@ -17,7 +17,7 @@ from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.builders import build_parameters, watch
 from tests.store.memory import MemoryWindows
 
@@ -58,9 +58,9 @@ def raw(server: EmbeddedValkey) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]]:
+def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisStore]]:
     """A function that opens windows, which are closed later: `open_windows(server, name="osaka")`."""
-    opened: list[RedisWindows] = []
+    opened: list[RedisStore] = []
 
     def open_one(
         on: EmbeddedValkey,
@@ -68,11 +68,11 @@ def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]
         fingerprint: str = FINGERPRINT,
         name: str = "test",
         clock: SteppedClock | None = None,
-    ) -> RedisWindows:
+    ) -> RedisStore:
         with redis.Redis.from_url(on.url) as client:
             cluster = bool(client.info("cluster")["cluster_enabled"])
         address = RedisAddress(on.url, cluster=cluster)
-        windows = RedisWindows(
+        windows = RedisStore(
             replace(of, name=name), fingerprint, create_client(address), None if clock is None else clock.now
         )
         opened.append(windows)
@@ -84,18 +84,18 @@ def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]
 
 
 @pytest.fixture
-def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey) -> RedisWindows:
+def redis_windows(open_windows: Callable[..., RedisStore], server: EmbeddedValkey) -> RedisStore:
     """Windows in an empty server of each kind."""
     return open_windows(server)
 
 
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
-def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisWindows:
+def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisStore:
     """An empty store of each kind, on the stepped clock."""
     if request.param == "memory":
         return MemoryWindows(parameters, clock)
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
     with redis.Redis.from_url(started.url) as client:
         client.flushall()
-    opened: RedisWindows = request.getfixturevalue("open_windows")(started, parameters, clock=clock)
+    opened: RedisStore = request.getfixturevalue("open_windows")(started, parameters, clock=clock)
     return opened

@@ -1,4 +1,4 @@
-"""Windows in the memory of the process: a test double of `RedisWindows`."""
+"""Windows in the memory of the process: a test double of `RedisStore`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.store.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portion, Portions, Question, Reading
 from monitor.store.packing import read_stays
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 
 _GROUP, _SEEN = struct.Struct(">II"), struct.Struct(">i16s")
 _PRESENT, _STAY = struct.Struct(">q20s"), struct.Struct(">qI20s")
@@ -121,7 +121,7 @@ def _read_stays(lengths: Mapping[bytes, int]) -> list[tuple[bytes, int, int]]:
     return read_stays(lengths, lengths.values())
 
 
-class MemoryWindows(RedisWindows):
+class MemoryWindows(RedisStore):
     """Facts in memory, thread-safe; they end with the process. `clock` is the store's clock."""
 
     def __init__(self, parameters: Parameters, clock: Clock) -> None:  # nothing of Redis is used

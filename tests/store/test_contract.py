@@ -8,7 +8,7 @@ import pytest
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.store.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portions, Question
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
@@ -35,13 +35,13 @@ def make_present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp
     return {shard: pack_shard_facts(stamp, present={instant: visits})}
 
 
-def count(windows: RedisWindows, row: int, first_slot: int, shard: int = 2) -> int:
+def count(windows: RedisStore, row: int, first_slot: int, shard: int = 2) -> int:
     """Return the distinct people at the row from a slot on."""
     reading = windows.read({shard: Question(windows=((first_slot, [row]),))})[shard]
     return int(reading.counts[0][0])
 
 
-def test_store_before_begin(windows: RedisWindows, row: int, parameters: Parameters) -> None:
+def test_store_before_begin(windows: RedisStore, row: int, parameters: Parameters) -> None:
     """Before `begin`, the store is empty, there is no progress, a write does not start it, and nobody is counted."""
     assert windows.is_empty()
     assert windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
@@ -72,7 +72,7 @@ IN_WINDOW: dict[str, tuple[Visits, int, int]] = {
 
 @pytest.mark.promise(9)
 @pytest.mark.parametrize(("visits", "first_slot", "people"), IN_WINDOW.values(), ids=IN_WINDOW)
-def test_people_in_a_window(windows: RedisWindows, row: int, visits: Visits, first_slot: int, people: int) -> None:
+def test_people_in_a_window(windows: RedisStore, row: int, visits: Visits, first_slot: int, people: int) -> None:
     """A window counts each person once who came in its first slot or later. There is no upper bound."""
     windows.begin(0, 0, 0)
     windows.write([OffsetRange(0, 0, 3)], make_seen(row, *visits))
@@ -80,7 +80,7 @@ def test_people_in_a_window(windows: RedisWindows, row: int, visits: Visits, fir
 
 
 @pytest.mark.promise(41)
-def test_consent_is_counted_separately(windows: RedisWindows, parameters: Parameters) -> None:
+def test_consent_is_counted_separately(windows: RedisStore, parameters: Parameters) -> None:
     """People who consented count once among all people, and once among those who consented, in any order of facts."""
     first, second = parameters.registry.by_shard[2][:2].tolist()
     facts = make_present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
@@ -94,7 +94,7 @@ def test_consent_is_counted_separately(windows: RedisWindows, parameters: Parame
 
 
 @pytest.mark.promise(6, 27)
-def test_writes_in_any_order(windows: RedisWindows, row: int) -> None:
+def test_writes_in_any_order(windows: RedisStore, row: int) -> None:
     """A write advances every shard that has reached its start. Writing again, late, or in another order adds nothing.
 
     Ann came in slot 9 and then in slot 3; the older visit, written later, does not hide the newer one.
@@ -113,21 +113,21 @@ def test_writes_in_any_order(windows: RedisWindows, row: int) -> None:
 
 
 @pytest.mark.promise(6)
-def test_write_after_a_gap(windows: RedisWindows, row: int) -> None:
+def test_write_after_a_gap(windows: RedisStore, row: int) -> None:
     """A write after a gap does not advance progress."""
     windows.begin(0, 0, 0)
     assert windows.write([OffsetRange(0, 20, 30)], make_seen(row, (ANN, 5))) == {0: 0}
     assert windows.read_progress() == [{0: 0}] * 4
 
 
-def test_partitions_advance_independently(windows: RedisWindows) -> None:
+def test_partitions_advance_independently(windows: RedisStore) -> None:
     """Partitions advance independently of each other."""
     windows.begin(0, 0, 0)
     windows.begin(7, 100, 0)
     assert windows.write([OffsetRange(0, 0, 10), OffsetRange(7, 105, 110)], {}) == {0: 10, 7: 100}
 
 
-def test_begin(windows: RedisWindows) -> None:
+def test_begin(windows: RedisStore) -> None:
     """`begin` changes no progress that exists. A further partition may raise `complete_from`, but never lowers it."""
     for partition, offset, complete_from, then in (
         (0, 5, 3, 3),
@@ -140,7 +140,7 @@ def test_begin(windows: RedisWindows) -> None:
     assert windows.read_progress() == [{0: 5, 1: 0, 2: 0}] * 4
 
 
-def test_restart(windows: RedisWindows) -> None:
+def test_restart(windows: RedisStore) -> None:
     """`restart` may move progress back, and raises `complete_from`."""
     windows.begin(0, 0, 3)
     windows.write([OffsetRange(0, 0, 100)], {})
@@ -150,7 +150,7 @@ def test_restart(windows: RedisWindows) -> None:
     assert windows.read({shard: Question() for shard in EVERY_SHARD})[3].complete_from == 8
 
 
-def test_numbers_of_sixteen_digits(windows: RedisWindows) -> None:
+def test_numbers_of_sixteen_digits(windows: RedisStore) -> None:
     """Offsets and instants of 16 digits stay exact."""
     start = 2**53 - 10
     windows.begin(0, start, 0)
@@ -160,7 +160,7 @@ def test_numbers_of_sixteen_digits(windows: RedisWindows) -> None:
 
 
 @pytest.mark.promise(16)
-def test_people_at_designated_times(windows: RedisWindows, parameters: Parameters) -> None:
+def test_people_at_designated_times(windows: RedisStore, parameters: Parameters) -> None:
     """People are counted by designated time and location. A person at two places at one time counts at both."""
     rows = parameters.registry.by_shard[2]
     first, last = int(rows[0]), int(rows[-1])
@@ -175,7 +175,7 @@ def test_people_at_designated_times(windows: RedisWindows, parameters: Parameter
 
 
 @pytest.mark.promise(6)
-def test_eviction_is_recorded(windows: RedisWindows, row: int) -> None:
+def test_eviction_is_recorded(windows: RedisStore, row: int) -> None:
     """Eviction raises `evicted_before`."""
     windows.begin(0, 0, 0)
     windows.write([OffsetRange(0, 0, 3)], make_seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
@@ -188,7 +188,7 @@ def test_eviction_is_recorded(windows: RedisWindows, row: int) -> None:
     assert windows.read({2: Question()})[2].evicted_before == 4
 
 
-def test_evicted_time_is_recorded(windows: RedisWindows, row: int) -> None:
+def test_evicted_time_is_recorded(windows: RedisStore, row: int) -> None:
     """An evicted designated time has no people, and raises `times_evicted_until`."""
     windows.begin(0, 0, 0)
     windows.write([OffsetRange(0, 0, 1)], make_present(MORNING, (row, ANN)))
@@ -199,7 +199,7 @@ def test_evicted_time_is_recorded(windows: RedisWindows, row: int) -> None:
     assert reading.times_evicted_until == MORNING
 
 
-def test_eviction_changes_nothing_else(windows: RedisWindows, row: int) -> None:
+def test_eviction_changes_nothing_else(windows: RedisStore, row: int) -> None:
     """Eviction never lowers its bounds, and changes neither other shards nor progress and `complete_from`."""
     windows.begin(0, 5, 3)
     windows.write([OffsetRange(0, 5, 6)], make_seen(row, (ANN, 3)))
@@ -212,7 +212,7 @@ def test_eviction_changes_nothing_else(windows: RedisWindows, row: int) -> None:
     assert count(windows, row, 0) == 1
 
 
-def test_large_batch(windows: RedisWindows, row: int) -> None:
+def test_large_batch(windows: RedisStore, row: int) -> None:
     """A batch larger than one command is written completely."""
     people = [number.to_bytes(16, "big") for number in range(25_001)]
     facts = pack_shard_facts(
@@ -224,7 +224,7 @@ def test_large_batch(windows: RedisWindows, row: int) -> None:
     assert (reading.counts[0][0], int(reading.present[EVENING][0])) == (25_001, 25_001)
 
 
-def test_time(windows: RedisWindows, clock: SteppedClock) -> None:
+def test_time(windows: RedisStore, clock: SteppedClock) -> None:
     """`time` is the store's clock, for one shard or for all, before anything is written."""
     clock.move_to(EVENING)
     assert windows.time() == windows.time(EVERY_SHARD) == EVENING
@@ -232,7 +232,7 @@ def test_time(windows: RedisWindows, clock: SteppedClock) -> None:
 
 
 @pytest.mark.promise(44)
-def test_longest_length_remains(windows: RedisWindows, parameters: Parameters) -> None:
+def test_longest_length_remains(windows: RedisStore, parameters: Parameters) -> None:
     """Of several lengths of a person at a place, in any order, the longest remains. Waiting facts do not count."""
     row = int(parameters.registry.by_shard[2][0])
 

@@ -27,10 +27,10 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.builders import build_parameters, watch
 from tests.kit.waiting import until
-from tests.missing import find_program
+from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
 from tests.store.packed import pack_shard_facts
 
@@ -81,14 +81,14 @@ class Site:
     nodes: list[EmbeddedValkey]
     clients: list[Any]
     stack: ExitStack
-    windows: RedisWindows = field(init=False)
+    windows: RedisStore = field(init=False)
     people: list[bytes] = field(default_factory=list)
     written: int = 0
 
     def __post_init__(self) -> None:
         clock = SteppedClock(self.parameters.grid.start(SLOT) + 2 * self.parameters.tolerance)
         client = create_client(RedisAddress(self.nodes[0].url, cluster=True))
-        self.windows = RedisWindows(self.parameters, KEYS.fingerprint, client, clock.now)
+        self.windows = RedisStore(self.parameters, KEYS.fingerprint, client, clock.now)
         self.stack.callback(self.windows.close)
 
     @property

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from monitor.errors import WindowsError
+from monitor.errors import StoreError
 from monitor.store import packing
 from monitor.store.facts import CONSENT, HASH_BYTES, PERSON, PRESENT, Facts, make_facts
 from monitor.store.packing import count_members, pack_facts
@@ -40,13 +40,13 @@ def test_counts_are_those_of_the_set() -> None:
 @pytest.mark.parametrize("row", [2, 5, 21, 2**31 + 5])
 def test_place_of_another_shard_is_refused(row: int) -> None:
     """A member whose row is not in the shard is an error, at either end of the rows and between them."""
-    with pytest.raises(WindowsError, match="another shard"):
+    with pytest.raises(StoreError, match="another shard"):
         count_members(make_member(3, 1) + make_member(row, 1), ROWS)
 
 
 def test_member_of_another_length_is_refused() -> None:
     """A member that is not 20 bytes long is an error."""
-    with pytest.raises(WindowsError, match="not 20 bytes"):
+    with pytest.raises(StoreError, match="not 20 bytes"):
         count_members(make_member(3, 1) + b"other", ROWS)
 
 

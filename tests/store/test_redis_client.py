@@ -11,7 +11,7 @@ from redis.cluster import RedisCluster
 
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
-from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.errors import FailedError, StoreError, UnreachableError
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.store.redis_client import (
     RedisAddress,
@@ -53,15 +53,15 @@ ERRORS: list[tuple[Exception, type[FailedError], str]] = [
     ),
     (ConnectionResetError("secret"), UnreachableError, "cannot be reached"),
     (exceptions.RedisClusterException("secret"), UnreachableError, "RedisClusterException"),
-    (exceptions.NoPermissionError(f"{COMMAND}no"), WindowsError, "NOPERM"),
-    (exceptions.ResponseError("The user executing the script can't run this command"), WindowsError, "of a script"),
+    (exceptions.NoPermissionError(f"{COMMAND}no"), StoreError, "NOPERM"),
+    (exceptions.ResponseError("The user executing the script can't run this command"), StoreError, "of a script"),
     (
         exceptions.ResponseError("ACL failure in script: u has no permissions to run the 'zadd' command"),
-        WindowsError,
+        StoreError,
         "command zadd",
     ),
-    (exceptions.ResponseError(f"{COMMAND}ERR unknown command 'secret'"), WindowsError, "ERR"),
-    (exceptions.ResponseError("secret"), WindowsError, "ResponseError"),
+    (exceptions.ResponseError(f"{COMMAND}ERR unknown command 'secret'"), StoreError, "ERR"),
+    (exceptions.ResponseError("secret"), StoreError, "ResponseError"),
 ]
 
 

@@ -13,21 +13,21 @@ from redis.credentials import UsernamePasswordCredentialProvider
 
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.errors import EvictionError, UnreachableError, WindowsError
+from monitor.errors import EvictionError, StoreError, UnreachableError
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.operate.servers.ports import LOOPBACK
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB = b"a" * 16, b"b" * 16
 EVENING = 1_767_258_000_000_000
 KEYS = Keys("test", "0123456789abcdef")
 ALL = range(4)
-Open = Callable[..., RedisWindows]
+Open = Callable[..., RedisStore]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def change_setting(client: redis.Redis, name: str, value: str) -> Iterator[None]
 
 
 @pytest.mark.promise(6)
-def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions) -> None:
+def test_flush(redis_windows: RedisStore, raw: redis.Redis, row: int, facts: Portions) -> None:
     """After a flush there is no progress, and `begin` sets `complete_from` again."""
     redis_windows.begin(0, 0, COMPLETE_FROM_START)
     redis_windows.write([OffsetRange(0, 0, 10)], facts)
@@ -77,7 +77,7 @@ def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: P
     [("write", "window"), ("write", "time"), ("read", "window"), ("read", "time"), ("evict", "window")],
 )
 def test_foreign_key_drops_progress(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions, operation: str, spoilt: str
+    redis_windows: RedisStore, raw: redis.Redis, row: int, facts: Portions, operation: str, spoilt: str
 ) -> None:
     """A key of another type deletes the shard's progress, which would claim missing facts."""
     question = Question(windows=((0, [row]),), times=(EVENING,))
@@ -89,7 +89,7 @@ def test_foreign_key_drops_progress(
     redis_windows.begin(0, 0, 0)
     redis_windows.write([OffsetRange(0, 0, 10)], facts)
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
-    with pytest.raises(WindowsError, match="Delete all keys") as refusal:
+    with pytest.raises(StoreError, match="Delete all keys") as refusal:
         run[operation]()
     # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
     assert redis_windows.read_progress()[2] == {}
@@ -101,7 +101,7 @@ def test_foreign_key_drops_progress(
 @pytest.mark.promise(6)
 @pytest.mark.parametrize("spoilt", ["window", "time"])
 def test_foreign_key_without_client(
-    redis_windows: RedisWindows,
+    redis_windows: RedisStore,
     raw: redis.Redis,
     row: int,
     facts: Portions,
@@ -122,7 +122,7 @@ def test_foreign_key_without_client(
     assert redis_windows.read_progress()[2] == {0: 0}
 
 
-def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+def test_foreign_meta_key(redis_windows: RedisStore, raw: redis.Redis) -> None:
     """If the meta key has another type, every operation raises an error."""
     raw.set(KEYS.meta(2), "someone else's")
     for attempt in (
@@ -133,20 +133,20 @@ def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None
         lambda: redis_windows.read({2: Question()}),
         lambda: redis_windows.evict(ALL, 1, [], []),
     ):
-        with pytest.raises(WindowsError, match="has data of another program"):
+        with pytest.raises(StoreError, match="has data of another program"):
             attempt()
     assert raw.get(KEYS.meta(2)) == b"someone else's"
 
 
 @pytest.mark.parametrize("member", [b"short", b"\x00\x00\xff\xff" + ANN])
-def test_foreign_members(redis_windows: RedisWindows, raw: redis.Redis, member: bytes) -> None:
+def test_foreign_members(redis_windows: RedisStore, raw: redis.Redis, member: bytes) -> None:
     """Members in another format are refused."""
     raw.sadd(KEYS.time(2, EVENING), member)
-    with pytest.raises(WindowsError, match="designated time's set"):
+    with pytest.raises(StoreError, match="designated time's set"):
         redis_windows.read({2: Question(times=(EVENING,))})
 
 
-def test_out_of_memory(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions) -> None:
+def test_out_of_memory(redis_windows: RedisStore, raw: redis.Redis, row: int, facts: Portions) -> None:
     """Out of memory, no progress advances and no part of a batch is written."""
     redis_windows.begin(0, 0, 0)
     with change_setting(raw, "maxmemory", "1"):
@@ -159,7 +159,7 @@ def test_out_of_memory(redis_windows: RedisWindows, raw: redis.Redis, row: int, 
     assert redis_windows.write([OffsetRange(0, 0, 10)], facts) == {0: 10}
 
 
-def test_evict_when_out_of_memory(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions) -> None:
+def test_evict_when_out_of_memory(redis_windows: RedisStore, raw: redis.Redis, row: int, facts: Portions) -> None:
     """Out of memory, eviction still frees memory, and records it."""
     redis_windows.begin(0, 0, 0)
     redis_windows.write([OffsetRange(0, 0, 10)], facts)
@@ -171,7 +171,7 @@ def test_evict_when_out_of_memory(redis_windows: RedisWindows, raw: redis.Redis,
 
 
 def test_failed_eviction_is_recorded(
-    redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters, facts: Portions
+    redis_windows: RedisStore, raw: redis.Redis, parameters: Parameters, facts: Portions
 ) -> None:
     """A failed eviction is recorded.
 
@@ -180,7 +180,7 @@ def test_failed_eviction_is_recorded(
     redis_windows.begin(0, 0, 0)
     redis_windows.write([OffsetRange(0, 0, 10)], facts)
     raw.set(KEYS.window(2, int(parameters.registry.by_shard[2][-1])), "someone else's")
-    with pytest.raises(WindowsError, match="has data of another program"):
+    with pytest.raises(StoreError, match="has data of another program"):
         redis_windows.evict([2], 6, [], [])
     assert redis_windows.read({2: Question()})[2].evicted_before == 6
 
@@ -227,13 +227,13 @@ def test_wrong_password(parameters: Parameters) -> None:
     with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
         wrong, right = "hunter2", "the-right-one"
         address = RedisAddress(server.url, UsernamePasswordCredentialProvider(password=wrong))
-        windows = RedisWindows(parameters, "f" * 16, create_client(address))
+        windows = RedisStore(parameters, "f" * 16, create_client(address))
         with pytest.raises(UnreachableError, match="refused them") as refusal:
             windows.check()
         windows.close()
         assert wrong not in "".join(traceback.format_exception(refusal.value))
         assert wrong not in repr(address)
-        windows = RedisWindows(
+        windows = RedisStore(
             parameters,
             "f" * 16,
             create_client(replace(address, credentials=UsernamePasswordCredentialProvider(password=right))),
@@ -249,16 +249,16 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
         client.acl_setuser(
             "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
         )
-        windows = RedisWindows(
+        windows = RedisStore(
             parameters,
             "f" * 16,
             create_client(RedisAddress(valkey.url, UsernamePasswordCredentialProvider("reader", "secret"))),
         )
-        with pytest.raises(WindowsError, match="NOPERM") as refusal:
+        with pytest.raises(StoreError, match="NOPERM") as refusal:
             windows.begin(0, 0, 0)
-        with closing(RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url)))) as permitted:
+        with closing(RedisStore(parameters, "f" * 16, create_client(RedisAddress(valkey.url)))) as permitted:
             permitted.begin(0, 0, 0)
-        with pytest.raises(WindowsError, match="NOPERM"):
+        with pytest.raises(StoreError, match="NOPERM"):
             windows.write([OffsetRange(0, 0, 10)], facts)
         assert windows.read_progress() == [{0: 0}] * 4
         windows.close()
@@ -267,7 +267,7 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_evicting_server_is_refused(redis_windows: RedisWindows, raw: redis.Redis, policy: str) -> None:
+def test_evicting_server_is_refused(redis_windows: RedisStore, raw: redis.Redis, policy: str) -> None:
     """A server that may evict keys is refused."""
     with change_setting(raw, "maxmemory-policy", policy), pytest.raises(EvictionError) as refusal:
         redis_windows.check()
@@ -329,7 +329,7 @@ def test_expiry(
 
 
 @pytest.mark.promise(22)
-def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters) -> None:
+def test_no_person_id_in_the_clear(redis_windows: RedisStore, raw: redis.Redis, parameters: Parameters) -> None:
     """No key or value contains a person id."""
     planted = "planted-person-id"
     hashed = PersonHasher(b"k" * 32)(planted)
@@ -363,7 +363,7 @@ def test_services_are_separate(open_windows: Open, server: EmbeddedValkey) -> No
     assert not open_windows(server, name="osaka").is_empty()
 
 
-def test_server_clock(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+def test_server_clock(redis_windows: RedisStore, raw: redis.Redis) -> None:
     """Readings and `time` have the server's clock."""
     seconds, microseconds = raw.time()
     before = seconds * SECOND + microseconds

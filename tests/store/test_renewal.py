@@ -13,7 +13,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange
 from monitor.store.keys import Keys
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.store.packed import pack_shard_facts
 
 KEYS = Keys("test", "0123456789abcdef")
@@ -27,7 +27,7 @@ def rows(parameters: Parameters) -> list[int]:
 
 
 @pytest.fixture
-def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, clock: SteppedClock) -> RedisWindows:
+def stored(open_windows: Callable[..., RedisStore], server: EmbeddedValkey, clock: SteppedClock) -> RedisStore:
     """Windows in each server, on the stepped clock, which stands in slot 20."""
     clock.move_to(clock.now() + 20 * HOUR)
     windows = open_windows(server, clock=clock)
@@ -36,7 +36,7 @@ def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, cl
 
 
 @pytest.mark.promise(6)
-def test_write_renews_without_evictions(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
+def test_write_renews_without_evictions(stored: RedisStore, raw: redis.Redis, rows: list[int]) -> None:
     """If evictions have not renewed the expiry for long, a write renews it, so that no fact expires in a window."""
     stored.write([OffsetRange(0, 0, 1)], {SHARD: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
     key, meta = KEYS.window(SHARD, rows[0]), KEYS.meta(SHARD)
@@ -50,7 +50,7 @@ def test_write_renews_without_evictions(stored: RedisWindows, raw: redis.Redis, 
 
 
 @pytest.mark.promise(6)
-def test_write_renews_waiting_facts(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
+def test_write_renews_waiting_facts(stored: RedisStore, raw: redis.Redis, rows: list[int]) -> None:
     """Each write renews the expiry of the waiting facts, also if it adds none: they must outlive their slot."""
     stored.write([OffsetRange(0, 0, 1)], {SHARD: pack_shard_facts(21, {rows[0]: [(b"a" * 16, 21)]})})
     key = KEYS.waiting(SHARD)
@@ -61,7 +61,7 @@ def test_write_renews_waiting_facts(stored: RedisWindows, raw: redis.Redis, rows
 
 
 @pytest.mark.promise(6)
-def test_evictions_renew_rarely(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
+def test_evictions_renew_rarely(stored: RedisStore, raw: redis.Redis, rows: list[int]) -> None:
     """An eviction renews the expiry of all keys if an eighth of it has passed, or if the clock was set back."""
     stored.write([OffsetRange(0, 0, 1)], {SHARD: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
     meta = KEYS.meta(SHARD)

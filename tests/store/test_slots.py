@@ -13,7 +13,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Reading
 from monitor.store.keys import Keys
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
@@ -34,12 +34,12 @@ def make_facts(row: int, stamp: int, *people: bytes, last: int | None = None) ->
     return {2: pack_shard_facts(stamp, {row: visits}, {EVENING: stays})}
 
 
-def ask(windows: RedisWindows, row: int, tick: int) -> Reading:
+def ask(windows: RedisStore, row: int, tick: int) -> Reading:
     """Return what tick t reads of the row, from the first slot on, and of the evening."""
     return windows.read({2: Question(((COMPLETE_FROM_START, [row]),), (EVENING,), tick)})[2]
 
 
-def count(windows: RedisWindows, row: int, tick: int) -> tuple[int, int]:
+def count(windows: RedisStore, row: int, tick: int) -> tuple[int, int]:
     """Return the numbers of people in the window and in the evening."""
     reading = ask(windows, row, tick)
     assert reading.settled
@@ -56,7 +56,7 @@ At = Callable[[int], None]
 
 
 @pytest.mark.promise(27)
-def test_later_facts_wait(windows: RedisWindows, row: int, at: At) -> None:
+def test_later_facts_wait(windows: RedisStore, row: int, at: At) -> None:
     """Facts stamped after the tick wait for the next tick.
 
     Slots 5 and 6 were written together, and tick 5 is read in slot 6.
@@ -69,7 +69,7 @@ def test_later_facts_wait(windows: RedisWindows, row: int, at: At) -> None:
     assert count(windows, row, 6) == (3, 3)
 
 
-def test_open_after_the_ledger(windows: RedisWindows, row: int, at: At) -> None:
+def test_open_after_the_ledger(windows: RedisStore, row: int, at: At) -> None:
     """After the tick is in the ledger, the next slot is opened, and the tick cannot be counted again."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -82,7 +82,7 @@ def test_open_after_the_ledger(windows: RedisWindows, row: int, at: At) -> None:
     assert count(windows, row, 6) == (3, 3)
 
 
-def test_open_ignores_future_slots(windows: RedisWindows, row: int, at: At) -> None:
+def test_open_ignores_future_slots(windows: RedisStore, row: int, at: At) -> None:
     """A slot that has not begun is not opened, even for an owner with a fast clock."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -92,7 +92,7 @@ def test_open_ignores_future_slots(windows: RedisWindows, row: int, at: At) -> N
     assert count(windows, row, 6) == (1, 1)
 
 
-def test_write_opens_closed_slots(windows: RedisWindows, row: int, at: At) -> None:
+def test_write_opens_closed_slots(windows: RedisStore, row: int, at: At) -> None:
     """The next write opens a closed slot: in slot 7, nobody can decide tick 5."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -103,7 +103,7 @@ def test_write_opens_closed_slots(windows: RedisWindows, row: int, at: At) -> No
     assert count(windows, row, 6) == (1, 1)
 
 
-def test_person_waits_in_two_slots(windows: RedisWindows, row: int, at: At) -> None:
+def test_person_waits_in_two_slots(windows: RedisStore, row: int, at: At) -> None:
     """
     Equal facts stamped in two slots wait separately: a fast broker stamps slot 7 during slot 6.
 
@@ -119,7 +119,7 @@ def test_person_waits_in_two_slots(windows: RedisWindows, row: int, at: At) -> N
     assert windows.read({2: Question(((7, [row]),), (), 7)})[2].counts[0][0] == 1
 
 
-def test_write_without_advance_stores_nothing(windows: RedisWindows, row: int, at: At) -> None:
+def test_write_without_advance_stores_nothing(windows: RedisStore, row: int, at: At) -> None:
     """A write that advances no progress stores nothing: before `begin`, and after a gap."""
     at(6)
     windows.write([OffsetRange(0, 0, 1)], make_facts(row, 5, ANN))
@@ -128,7 +128,7 @@ def test_write_without_advance_stores_nothing(windows: RedisWindows, row: int, a
     assert count(windows, row, 5) == (0, 0)
 
 
-def test_fast_clock_at_begin(windows: RedisWindows, row: int, at: At) -> None:
+def test_fast_clock_at_begin(windows: RedisStore, row: int, at: At) -> None:
     """A clock twenty slots ahead at `begin` costs at most one tick after a failover to a right clock."""
     at(26)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -141,7 +141,7 @@ def test_fast_clock_at_begin(windows: RedisWindows, row: int, at: At) -> None:
 
 
 @pytest.mark.promise(27)
-def test_facts_shown_by_a_fast_clock(windows: RedisWindows, row: int, at: At) -> None:
+def test_facts_shown_by_a_fast_clock(windows: RedisStore, row: int, at: At) -> None:
     """Facts shown by a fast clock make the tick unknown.
 
     Slot 6 was opened in slot 8, so tick 5 cannot be counted in slot 6.
@@ -157,7 +157,7 @@ def test_facts_shown_by_a_fast_clock(windows: RedisWindows, row: int, at: At) ->
 
 @pytest.mark.parametrize(("others", "settled"), [((BOB, EVE), False), ((), True)])
 def test_reading_again_after_failover(
-    windows: RedisWindows, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
+    windows: RedisStore, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
 ) -> None:
     """After a failover to a slow clock tick 5 is read again, if nobody was reported in slot 6.
 
@@ -200,13 +200,13 @@ def test_reading_again_after_failover(
 
 
 @pytest.fixture
-def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, clock: SteppedClock) -> RedisWindows:
+def stored(open_windows: Callable[..., RedisStore], server: EmbeddedValkey, clock: SteppedClock) -> RedisStore:
     """Windows in each server, on the stepped clock."""
     return open_windows(server, clock=clock)
 
 
 @pytest.mark.promise(27)
-def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: At) -> None:
+def test_expired_numbers(stored: RedisStore, raw: redis.Redis, row: int, at: At) -> None:
     """A shard whose meta hash has expired begins empty, because facts are kept longer than the hash."""
     at(8)
     stored.begin(0, 0, COMPLETE_FROM_START)
@@ -225,7 +225,7 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
     assert count(stored, row, 5) == (1, 1)
 
 
-def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters, row: int, at: At) -> None:
+def test_waiting_facts_in_portions(stored: RedisStore, parameters: Parameters, row: int, at: At) -> None:
     """A tick is not settled while facts of its slot still wait."""
     people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
     packed = {2: pack_shard_facts(6, {row: [(person, 6) for person in people]})}

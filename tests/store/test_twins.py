@@ -14,7 +14,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.facts import OffsetRange, Portion, Portions, Question, Reading
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from tests.store.memory import MemoryWindows
 from tests.store.packed import pack_shard_facts
 
@@ -60,9 +60,7 @@ def make_facts(parameters: Parameters, batch: list[Visit]) -> Portions:
     return facts
 
 
-def apply(
-    windows: RedisWindows, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]
-) -> dict[int, int]:
+def apply(windows: RedisStore, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
     """Do one step; return the result of a write, or which shards are settled."""
     match step:
         case ("clock", int(slot)):
@@ -88,7 +86,7 @@ def apply(
 
 
 def read_known(
-    windows: RedisWindows, parameters: Parameters
+    windows: RedisStore, parameters: Parameters
 ) -> dict[int, tuple[Reading, list[list[int]], list[list[int]]]]:
     """Return all readings, without the server's time."""
     rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
@@ -107,7 +105,7 @@ def read_known(
 
 @pytest.mark.promise(27)
 def test_memory_equals_valkey(
-    parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
+    parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisStore]
 ) -> None:
     """Memory and Valkey return the same readings for random operations."""
     stored = open_windows(valkey, clock=clock)

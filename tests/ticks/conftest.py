@@ -28,7 +28,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import Writer, read_partition
@@ -236,7 +236,7 @@ class Site:
 
     release: PartitionRelease
     context: ReleaseContext
-    windows: RedisWindows
+    windows: RedisStore
     observer: RecordingObserver
     input_topic: str
     fingerprint: str
@@ -288,7 +288,7 @@ def make_site(
             ledger = replace(place or make_ledger(), input_partitions=2)
             client, mark = create_client(RedisAddress(valkey.url)), topic("mark")
             now = clock.now if isinstance(clock, SteppedClock) else None
-            windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, now)))
+            windows = opened.enter_context(closing(RedisStore(parameters, mark, client, now)))
             for partition in (0, 1) if begin else ():
                 windows.begin(partition, 0, COMPLETE_FROM_START)
             watching = opened.enter_context(

@@ -14,7 +14,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND, parse_instant
 from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
-from monitor.errors import EvictionError, UnreachableError, WindowsError
+from monitor.errors import EvictionError, StoreError, UnreachableError
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question
 from monitor.ticks.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from tests.store.packed import pack_shard_facts
@@ -146,7 +146,7 @@ class TestEvictionPolicy:
         monkeypatch.setattr("monitor.ticks.upkeep.time.monotonic", lambda: now[0])
         upkeep = Upkeep(world.parameters, world.store)
         checks = []
-        for later, found in [(0.0, WindowsError("no")), (RETRY_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
+        for later, found in [(0.0, StoreError("no")), (RETRY_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
             now[0] += later
             world.store.check_error = found
             upkeep.check_eviction_policy()

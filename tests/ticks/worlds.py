@@ -19,7 +19,7 @@ from monitor.errors import UnreachableError
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.loop import ReleaseLoop
@@ -134,7 +134,7 @@ class FixedOwnership:
 class SpiedWindows:
     """Windows that record the questions of all reads."""
 
-    def __init__(self, windows: RedisWindows) -> None:
+    def __init__(self, windows: RedisStore) -> None:
         self._windows = windows
         self.asked: list[Mapping[int, Question]] = []
 

@@ -9,7 +9,7 @@ from monitor import __version__
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import ORACLES, Outcome
 from monitor.audit.follow import Follower
-from monitor.audit.forms import FORMS
+from monitor.audit.records import FORMS
 from monitor.observe.metric_catalog import Metric
 from monitor.observe.metrics import Collectors
 

@@ -1,4 +1,4 @@
-"""Addition-only and removal-only privacy, and one-sided geometric noise for them ([OSN]; docs/references.md).
+"""Addition-only and removal-only privacy, and one-sided geometric noise for them ([OSN]; docs/literature.md).
 
 Let x be x' with one more record. A mechanism M is (ε, δ)-private *for addition* if Pr[M(x) in T] ≤ e^ε·Pr[M(x') in T] +
 δ for every set T of outcomes, and *for removal* if Pr[M(x') in T] ≤ e^ε·Pr[M(x) in T] + δ. Both together are ordinary

@@ -3,7 +3,7 @@
 Equation 3 of [OSN] keeps each record with chance p = 1 - e^-ε and adds exponential noise with the mean 1/ln(1 + e^ε).
 In integers this noise is geometric with the ratio 1/(1 + e^ε), which is the chance that a geometric draw at ε is odd:
 Σ_k (1 - y) y^(2k + 1) = y/(1 + y) with y = e^-ε. So `SubsampledCount` is exact, although ln(1 + e^ε) is irrational.
-docs/references.md defines [OSN].
+docs/literature.md defines [OSN].
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ about 2/ε³ for small ε (`raw_break_even`). But its bias is n/E.
 A smaller p never helps: with the noise that Theorem 6 then allows, r = p/(p + E - 1), both terms of the variance fall
 as p rises to 1 - 1/E.
 
-docs/references.md defines [OSN].
+docs/literature.md defines [OSN].
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Each person has d values from 0 to R, one for each sum.
   R²(√d + 1)²/4 in units of 1/(2ρ). Independent sums have R²d: the same for d = 1, nearly four times as much for many
   sums.
 
-docs/references.md defines [CJL] and [CKS].
+docs/literature.md defines [CJL] and [CKS].
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ and their negatives is the whole square, so none of the noise is wasted. It has 
 at every mean μ, and at most a quarter of the naive one's (a tenth at μ = 1/2).
 `monitor.onesided.bounded.variances` has the formulas with geometric noise, and a lower bound for additive noise.
 
-docs/references.md defines [KSW] and [GEO].
+docs/literature.md defines [KSW] and [GEO].
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from monitor.errors import BoundsError, CountsError, ExactnessError, NoDataError
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
 from monitor.privacy.noise import Noise
-from monitor.privacy.paired import PairedRule
+from monitor.privacy.sum_and_count import PairedRule
 from monitor.privacy.two_sided import draw_two_sided
 
 Pair = tuple[int, int]
@@ -121,7 +121,7 @@ class CentredMean(_Mean):
 
 
 class PairedMean(_Mean):
-    """Σ (x - L) and Σ (U - x), together at ε (`monitor.privacy.paired`)."""
+    """Σ (x - L) and Σ (U - x), together at ε (`monitor.privacy.sum_and_count`)."""
 
     __slots__ = ()
 
@@ -150,7 +150,7 @@ class PairedSum:
     needs noise at ε/R. So this form has twice the variance of the textbook sum, not half of it: 4(R/ε)² instead of
     2(R/ε)². It has half of the variance only if the textbook sum has noise for a removal followed by an addition, which
     is a change of 2R. [GEO] computes the sensitivity R of adding one value, but then the number of values is
-    not public. Use `PairedRule` in that case: it estimates the count too. docs/references.md defines [FHSS] and [GEO].
+    not public. Use `PairedRule` in that case: it estimates the count too. docs/literature.md defines [FHSS] and [GEO].
     """
 
     epsilon: Fraction

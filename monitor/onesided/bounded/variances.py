@@ -2,7 +2,7 @@
 
 For means the error is n²·variance (asymptotic for large n), for sums and counts the variance. ε is the total. The
 formulas are for continuous Laplace noise; `lattice` replaces 2/ε² by the variance of two-sided geometric noise, which
-the exact mechanisms have in units of one step. docs/references.md defines [KSW], [FHSS], [CJL] and [GV].
+the exact mechanisms have in units of one step. docs/literature.md defines [KSW], [FHSS], [CJL] and [GV].
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One-sided differential privacy (Doudalis et al. [OSDP]; docs/references.md): only some records are sensitive."""
+"""One-sided differential privacy (Doudalis et al. [OSDP]; docs/literature.md): only some records are sensitive."""

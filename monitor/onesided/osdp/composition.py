@@ -1,4 +1,4 @@
-"""Composition of OSDP guarantees ([OSDP], Theorems 3.2, 3.3, 10.1 and 10.2; docs/references.md)."""
+"""Composition of OSDP guarantees ([OSDP], Theorems 3.2, 3.3, 10.1 and 10.2; docs/literature.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DAWA in exact integers: partition a histogram, then add noise to the totals of its buckets (Li et al. [DAWA]).
 
 Bins with similar counts share a bucket, so one draw of noise serves them all. ε is split: ε1 chooses the partition, ε2
-= ε - ε1 adds noise to the totals. Both are ordinary differential privacy. docs/references.md defines [DAWA].
+= ε - ε1 adds noise to the totals. Both are ordinary differential privacy. docs/literature.md defines [DAWA].
 
 A bucket is an interval whose length is a power of two. The cost of a bucket B is Σ_{j∈B} |x_j - mean of B|, plus a
 public penalty per bucket. Each possible bucket gets its cost plus fresh two-sided geometric noise, and the partition

@@ -1,7 +1,7 @@
 """Exclusion attacks: an outcome reveals whether a record is sensitive ([OSDP], section 3.2).
 
 All functions enumerate exact laws (outcome → chance, as a Fraction in q = e^-ε), so their results are exact.
-docs/references.md defines [OSDP].
+docs/literature.md defines [OSDP].
 """
 
 from __future__ import annotations

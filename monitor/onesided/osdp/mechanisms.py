@@ -1,7 +1,7 @@
 """OsdpRR, OsdpLaplace, OsdpLaplaceL1 and the hybrid in exact integers, and Suppress ([OSDP], sections 3.4, 4 to 6).
 
 Real-valued noise is replaced by geometric noise: the floats that can occur as a sum would reveal the count ([Mironov]).
-docs/references.md defines [OSDP] and [Mironov].
+docs/literature.md defines [OSDP] and [Mironov].
 
 These mechanisms accept input in which all records or no records are sensitive: an error would reveal this. A policy
 under which all or none of the *possible* records are sensitive is refused when it is created.

@@ -1,4 +1,4 @@
-"""Policy functions, one-sided neighbours and relaxations ([OSDP], sections 3.1, 3.3 and 10.1; docs/references.md).
+"""Policy functions, one-sided neighbours and relaxations ([OSDP], sections 3.1, 3.3 and 10.1; docs/literature.md).
 
 A policy function P maps each possible record to 0 (sensitive) or 1 (non-sensitive). A one-sided P-neighbour of a
 dataset has one of its sensitive records replaced by any other record. A mechanism is (P, ε)-OSDP if each set of

@@ -11,7 +11,7 @@ Proof ([OSDP], Theorem 5.3): the first step is (P, ρ·ε)-OSDP, the second is (
 post-processing.
 
 The paper prints the factor |B|/|Z ∩ B| for the remaining bins. It must be |B|/(|B| - |Z ∩ B|), so that the bucket keeps
-its total (docs/osdp.md). docs/references.md defines [OSDP].
+its total (docs/osdp.md). docs/literature.md defines [OSDP].
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final, NamedTuple
 
 from monitor.operate.check.wording import PRIORS, format_belief, format_percent
-from monitor.privacy.odds import compute_belief
+from monitor.privacy.alarm_chances import compute_belief
 
 _SIDE: Final = 200
 _LEFT: Final = 56

@@ -20,9 +20,9 @@ from monitor.operate.check.live_silence import find_silences
 from monitor.operate.check.start_probe import InputProbe, plan_starts
 from monitor.service.keep_running import check_clock
 from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
-from monitor.service.wiring import Settings, create_windows, make_ledger_topic
+from monitor.service.wiring import Settings, create_store, make_ledger_topic
 from monitor.store.facts import COMPLETE_FROM_START
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
@@ -154,7 +154,7 @@ def _look_at_facts(
     """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
     now, grid, complete_from = report.at, settings.parameters.grid, COMPLETE_FROM_START
     try:
-        with closing(create_windows(settings, found, store_clock)) as windows:
+        with closing(create_store(settings, found, store_clock)) as windows:
             report = _check_store(report, settings, windows, clock)
             now = windows.time()
             if has_key:
@@ -171,7 +171,7 @@ def _look_at_facts(
     return replace(report, silences=silences)
 
 
-def _check_store(report: LiveReport, settings: Settings, windows: RedisWindows, clock: Clock) -> LiveReport:
+def _check_store(report: LiveReport, settings: Settings, windows: RedisStore, clock: Clock) -> LiveReport:
     """Add the error that `run` would report about the eviction policy or the clock of Redis, if any."""
     try:
         windows.require_no_eviction()
@@ -181,7 +181,7 @@ def _check_store(report: LiveReport, settings: Settings, windows: RedisWindows, 
     return report
 
 
-def _plan_facts(settings: Settings, found: Preflight, windows: RedisWindows) -> Facts:
+def _plan_facts(settings: Settings, found: Preflight, windows: RedisStore) -> Facts:
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
     visits = found.topics[topic]
     read_before = found.has_read(visits.topic_id)

@@ -32,8 +32,8 @@ from monitor.operate.check.wording import (
     format_power,
     spell_duration,
 )
+from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import compute_belief
 
 _BAR: Final = 12
 """The width of the bar of a chance of 100 %."""

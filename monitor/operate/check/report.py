@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any, Final, Literal
 
 from monitor.contracts.instants import format_duration
-from monitor.operate.check.counted import Counted
 from monitor.operate.check.default_stay import Overlap
+from monitor.operate.check.late_reports import Counted
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
 

@@ -10,7 +10,7 @@ from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import CONTINUES, StartOffsets
 from monitor.kafka.connections import KafkaConnections
 from monitor.operate.check.live_report import PartitionStart
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 
 
 class InputProbe(InputOffsets):
@@ -33,7 +33,7 @@ class InputProbe(InputOffsets):
 
 
 def plan_starts(
-    parameters: Parameters, source: InputProbe, windows: RedisWindows, partitions: int
+    parameters: Parameters, source: InputProbe, windows: RedisStore, partitions: int
 ) -> tuple[tuple[PartitionStart, ...], int]:
     """Return what a new instance would read of each input partition, and the slot from which its facts are complete.
 

@@ -9,12 +9,12 @@ from monitor.config.monitors import OverTimeMonitor
 from monitor.config.registry import Location
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_max_lead
-from monitor.operate.check.counted import Counted
 from monitor.operate.check.default_stay import Overlap
+from monitor.operate.check.late_reports import Counted
 from monitor.operate.check.report import FINE, OFTEN, RISKY, SELDOM, USELESS, Level, MonitorReport, Verdict
 from monitor.operate.check.wording import format_amount, format_percent
+from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import find_threshold
 
 
 def list_verdicts(

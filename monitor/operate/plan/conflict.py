@@ -1,4 +1,4 @@
-"""Explain targets that cannot be met together (Takagi et al. [ADP], docs/references.md), and find some that can."""
+"""Explain targets that cannot be met together (Takagi et al. [ADP], docs/literature.md), and find some that can."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from monitor.contracts.instants import YEAR
 from monitor.operate.plan.designs import Design
 from monitor.operate.plan.targets import Targets
-from monitor.privacy.odds import compute_false_alarm, compute_over_updates
+from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Render plans and choices as text, tables and JSON. The text cites Takagi et al. [ADP] (docs/references.md)."""
+"""Render plans and choices as text, tables and JSON. The text cites Takagi et al. [ADP] (docs/literature.md)."""
 
 from __future__ import annotations
 

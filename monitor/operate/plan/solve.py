@@ -1,7 +1,7 @@
 """Find T and ε that meet targets: the smallest T, and the smallest ε if T is bounded from above, else the largest ε.
 
 Let a = -ln(the allowed chance of a false alarm per update), b = -ln(the required chance of an alarm at f people), and q
-the ε per answer. Both targets are met if a/q ≤ T ≤ f + b/q. By Takagi et al. [ADP] (docs/references.md), Theorem 9, no
+the ε per answer. Both targets are met if a/q ≤ T ≤ f + b/q. By Takagi et al. [ADP] (docs/literature.md), Theorem 9, no
 one-sided mechanism needs a smaller ε. So q·f ≥ a - b is necessary and q·f ≥ a is sufficient. Between these two bounds
 the grid of ε is searched: a plan is computed in floats, and `find_missed` checks it.
 """
@@ -17,8 +17,8 @@ from typing import Final
 from monitor.operate.plan.designs import Design
 from monitor.operate.plan.outcomes import Plan, find_missed
 from monitor.operate.plan.targets import Targets
+from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import LARGEST, SMALLEST
-from monitor.privacy.odds import find_threshold
 
 GRID: Final = Fraction(1, 20)
 """ε is a multiple of this step, or of a tenth, a hundredth, … of it, so that its bound is at least five steps."""

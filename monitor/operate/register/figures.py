@@ -17,8 +17,8 @@ from monitor.operate.check import wording
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.report import SELDOM, CheckReport, MonitorReport
 from monitor.operate.check.wording import format_percent, spell_duration
+from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import compute_mean_noise, find_threshold
 
 TEMPLATES: Final = resources.files("monitor.operate.register") / "templates"
 

@@ -25,8 +25,8 @@ from monitor.operate.replay.lines import Extent, Refusals, read_lines
 from monitor.operate.replay.sorting import SortedLines
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import Preflight, run_preflight
-from monitor.service.wiring import Service, Settings, create_noise, create_windows
-from monitor.store.redis_store import RedisWindows
+from monitor.service.wiring import Service, Settings, create_noise, create_store
+from monitor.store.redis_store import RedisStore
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
@@ -157,7 +157,7 @@ class Replay:
         self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
-        self.windows: RedisWindows = create_windows(settings, found, clock.now)
+        self.windows: RedisStore = create_store(settings, found, clock.now)
         if not resumes and not self.windows.is_empty():
             self.windows.close()
             raise NotEmptyError(

@@ -25,7 +25,7 @@ from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
 from tests.kit.processes import fetch
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
-from tests.missing import find_program
+from tests.needed_programs import find_program
 from tests.shared_kafka import SharedKafka
 
 JOB: Final = "location-monitor"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.alerts.runbooks import ROOT, alerts
-from tests.missing import find_program
+from tests.needed_programs import find_program
 
 pytestmark = pytest.mark.long
 

@@ -21,7 +21,7 @@ from tests.deploy.alerts.runbooks import (
     find_anchor,
     read_runbooks,
 )
-from tests.missing import run_promtool
+from tests.needed_programs import run_promtool
 
 pytestmark = pytest.mark.long
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.deploy.chart.helm import CASES, Answer, Helm, render
 from tests.go_programs import HELM, GoError, install_program
-from tests.missing import report_missing
+from tests.needed_programs import report_missing
 
 
 @pytest.fixture(scope="session")

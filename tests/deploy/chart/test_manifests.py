@@ -21,7 +21,7 @@ from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import METRICS
 from monitor.observe.metrics import Metrics
 from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
-from tests.missing import run_promtool
+from tests.needed_programs import run_promtool
 
 VERSIONS = ("1.29", "1.37")
 BUILT_IN = ("v1", "apps/v1", "batch/v1", "policy/v1", "networking.k8s.io/v1")

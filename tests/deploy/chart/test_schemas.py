@@ -10,7 +10,7 @@ import pytest
 
 from tests.deploy.chart.helm import CASES, Answer
 from tests.deploy.chart.published_schemas import SchemaError, Schemas, published_schemas
-from tests.missing import report_missing
+from tests.needed_programs import report_missing
 
 CHECKED = {
     ("monitoring.coreos.com/v1", "PodMonitor"),

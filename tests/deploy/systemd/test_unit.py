@@ -15,7 +15,7 @@ import pytest
 
 from monitor.cli import main
 from monitor.errors import EXIT_REFUSED, EXIT_USAGE
-from tests.missing import find_program
+from tests.needed_programs import find_program
 
 pytestmark = pytest.mark.long
 

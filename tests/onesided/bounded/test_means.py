@@ -26,7 +26,7 @@ from monitor.onesided.bounded.variances import (
     staircase,
 )
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.paired import PairedRule
+from monitor.privacy.sum_and_count import PairedRule
 from tests.privacy.laws import ONE, Given, align
 
 pytestmark = pytest.mark.long

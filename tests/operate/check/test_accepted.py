@@ -22,8 +22,8 @@ from monitor.operate.servers import EmbeddedValkey
 from monitor.service.keep_running import check_clock, prepare
 from monitor.service.load_settings import load_settings
 from monitor.service.preflight import Preflight
-from monitor.service.wiring import Service, Settings, create_noise, create_windows
-from monitor.store.redis_store import RedisWindows
+from monitor.service.wiring import Service, Settings, create_noise, create_store
+from monitor.store.redis_store import RedisStore
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 
@@ -133,17 +133,17 @@ def is_accepted(path: Path) -> bool:
 
 
 @contextmanager
-def prepare_servers(settings: Settings) -> Iterator[tuple[Preflight, RedisWindows]]:
+def prepare_servers(settings: Settings) -> Iterator[tuple[Preflight, RedisStore]]:
     """Check the servers as `run` does before it starts the service."""
     clock = SystemClock()
     found = prepare(settings, clock)
-    with closing(create_windows(settings, found)) as windows:
+    with closing(create_store(settings, found)) as windows:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)
         yield found, windows
 
 
-def wait_ready(settings: Settings, found: Preflight, windows: RedisWindows, eventually: Eventually) -> None:
+def wait_ready(settings: Settings, found: Preflight, windows: RedisStore, eventually: Eventually) -> None:
     """Start the service, and wait until it is ready."""
     health = Health()
     service = Service(settings, found, windows, SystemClock(), create_noise(), Metrics(), health)

@@ -26,7 +26,7 @@ from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport
 from monitor.operate.check.wording import format_amount
-from monitor.privacy.odds import compute_false_alarm, compute_over_updates, find_threshold
+from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_threshold
 
 EXAMPLES = Path(__file__).parents[3] / "config"
 PREFIX = "LOCATION_MONITOR__"

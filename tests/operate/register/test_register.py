@@ -35,9 +35,9 @@ from monitor.operate.register.figures import (
     spell_rhythm,
 )
 from monitor.operate.register.pages import write_assessment, write_notice
+from monitor.privacy.alarm_chances import compute_belief, compute_mean_noise, find_threshold
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import compute_belief, compute_mean_noise, find_threshold
 from tests.kit.signed import SIGNER
 from tests.privacy.laws import Given
 

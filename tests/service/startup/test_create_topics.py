@@ -19,7 +19,7 @@ from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.service.preflight import read_ledger
 from monitor.store.redis_client import RedisAddress, create_client
-from monitor.store.redis_store import RedisWindows
+from monitor.store.redis_store import RedisStore
 from monitor.ticks.ledger_state import OwnerTerms
 from monitor.ticks.owner import LedgerTopic
 from tests.kit.topics import create_topic
@@ -234,7 +234,7 @@ class TestDateLedgerLoss:
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
         assert before - SECOND <= read_redis_time(address) <= SystemClock().now() + SECOND
-        with closing(RedisWindows(parameters, "clock", create_client(address))) as windows:
+        with closing(RedisStore(parameters, "clock", create_client(address))) as windows:
             assert windows.is_empty()
 
     @pytest.mark.usefixtures("ran_before")

@@ -10,7 +10,7 @@ def compute_false_alarm(epsilon: Fraction, threshold: int, count: int) -> float:
     """Return the chance per update that a location with `count` < `threshold` people is not "safe": e^(-ε(T - f)).
 
     The result is 1.0 if `count` is at least `threshold`. No one-sided ε-ADP mechanism has a smaller chance (Takagi et
-    al. [ADP], Theorem 9; docs/references.md).
+    al. [ADP], Theorem 9; docs/literature.md).
     """
     return math.exp(-float(epsilon * max(threshold - count, 0)))
 

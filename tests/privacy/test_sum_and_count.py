@@ -13,7 +13,7 @@ import pytest
 
 from monitor.errors import BoundsError, EpsilonError, ExactnessError, PrivacyError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.paired import PairedRule, PairedTotals
+from monitor.privacy.sum_and_count import PairedRule, PairedTotals
 from monitor.privacy.two_sided import draw_two_sided
 from tests.privacy.laws import HALF, ONE, Given
 

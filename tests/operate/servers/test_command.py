@@ -18,7 +18,7 @@ from monitor.kafka.connections import KafkaConnections
 
 pytestmark = pytest.mark.servers
 
-EXAMPLES = Path(__file__).parents[2] / "config"
+EXAMPLES = Path(__file__).parents[3] / "config"
 
 
 def is_open(address: str) -> bool:

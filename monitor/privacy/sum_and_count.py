@@ -7,7 +7,7 @@ publishes two integer totals with independent two-sided geometric noise at ε/(m
 
 A + B = n·R and A + n·L = Σ x, so both statistics follow from the two totals (`PairedTotals`).
 
-Proof (Kulesza, Suresh and Wang [KSW]; Fitzsimons, Honaker, Shoemate and Singhal [FHSS]; docs/references.md). One value
+Proof (Kulesza, Suresh and Wang [KSW]; Fitzsimons, Honaker, Shoemate and Singhal [FHSS]; docs/literature.md). One value
 adds x - L ≥ 0 to A and U - x ≥ 0 to B, together exactly R, for every x. So the values of one person add at most m·R to
 A and B together, and adding or removing the person changes (A, B) by at most m·R in the L1 norm. Noise at ε/(m·R) on
 each total then costs ε (`monitor.privacy.two_sided`). The bounds are public, and a value outside them counts as the

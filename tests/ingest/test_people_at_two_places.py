@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from monitor.ingest.several_places import SeveralPlaces
+from monitor.ingest.people_at_two_places import SeveralPlaces
 from monitor.store.facts import CONSENT, PRESENT
 from monitor.store.hashing import PersonHasher
 

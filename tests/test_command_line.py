@@ -13,10 +13,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from monitor.cli import main
-from monitor.config.key_form import is_key
+from monitor.config.person_key import is_key
 from monitor.contracts.signed_notes import read_signing_key
 
-EXAMPLES = Path(__file__).parents[2] / "config"
+EXAMPLES = Path(__file__).parents[1] / "config"
 
 
 def invoke(*words: str | Path) -> Result:

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.privacy.most_paid import Bound, PaidAnswer, Place, compute_most_paid
 from monitor.privacy.over_time import Mark, OverTimeRule, may_answer
 from monitor.privacy.payments import compute_over_time_payment
+from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place, compute_most_paid
 
 NOW = 8
 

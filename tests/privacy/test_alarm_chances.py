@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.privacy.odds import compute_belief, compute_false_alarm, compute_mean_noise, compute_over_updates
+from monitor.privacy.alarm_chances import compute_belief, compute_false_alarm, compute_mean_noise, compute_over_updates
 
 
 @pytest.mark.parametrize(("threshold", "share"), [(5, 0.90), (10, 0.015)])

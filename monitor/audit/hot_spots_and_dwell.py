@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from monitor.audit.configuration import DwellTerms, HotSpotsTerms
 from monitor.audit.findings import DWELL, FORM, NOISY, TICKS
-from monitor.audit.forms import Dwell, FormError, HotSpots, Record
 from monitor.audit.monitor_checks import Check, Prove, Scope
 from monitor.audit.parsing import format_utc
+from monitor.audit.records import Dwell, FormError, HotSpots, Record
 from monitor.audit.recount import MeasuredVisit
 
 _FURTHEST: Final = 45
