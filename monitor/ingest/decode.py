@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -104,6 +104,15 @@ class Columns:
         )
 
 
+class _Gap(NamedTuple):
+    """A record of which not all visits were gathered, so that their indexes are not 0, 1, 2 and so on."""
+
+    first: int
+    """The position of its first gathered visit in the lists."""
+    indexes: list[int]
+    """The index in the record of each gathered visit."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Gathered:
     """Visits whose fields have the right types, a list for each field; and refusals.
@@ -113,9 +122,9 @@ class _Gathered:
     `rows`: the registry's row of each location. `keeps_consent`: whether `consent` is gathered. `arrived`, `left`: by
     record, the texts of the times, one per line.
     `missing`: the indexes of visits without `left_at`. `doubtful`: those of visits with an id that is not valid.
-    `counts`: the number of visits by record. `gaps`: for each record whose visits do not have the indexes 0, 1, 2, …,
-    the index of its first visit in the lists, and the indexes of its visits. `more`: for each record with many invalid
-    visits, the index of the first one that is not in `faults`, and the number of all such visits by reason.
+    `counts`: the number of visits by record. `gaps`: one for each record of which not all visits were gathered. `more`:
+    for each record with many invalid visits, the index of the first one that is not in `faults`, and the number of all
+    such visits by reason.
     """
 
     rows: Mapping[str, int]
@@ -128,7 +137,7 @@ class _Gathered:
     doubtful: list[int] = field(default_factory=list)
     consent: list[bool] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
-    gaps: list[tuple[int, list[int]]] = field(default_factory=list)
+    gaps: list[_Gap] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     faults: list[tuple[int, int, Fault]] = field(default_factory=list)
     more: dict[int, tuple[int, Counter[Reason]]] = field(default_factory=dict)
@@ -221,7 +230,7 @@ def _read_by_contract(record: int, value: Value, gathered: _Gathered) -> list[_V
         elif isinstance(fault := read_visit(opened[index]), Fault):
             gathered.faults.append((record, index, fault))
     if len(indexes) < len(opened):
-        gathered.gaps.append((len(gathered.persons), indexes))
+        gathered.gaps.append(_Gap(len(gathered.persons), indexes))
     return visits
 
 

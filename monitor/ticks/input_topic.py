@@ -114,7 +114,7 @@ class InputTopic:
         """Read the end offsets between two descriptions of the topic.
 
         If both descriptions agree, the topic, its partitions and its leaders were the same when the offsets were read.
-        The latest description of an earlier call serves as the first one, if there is one.
+        The first description is that of the previous call, if any.
         """
         why = "the leaders change faster than the offsets can be read"
         for _ in range(ATTEMPTS):

@@ -3,9 +3,9 @@
 An owner first writes its owner record, which contains the charges of its configuration. Then it reads the other
 partitions. If two owners take over at the same time, at least one of them sees the record of the other.
 
-While owners with other configurations may continue, each place and each set of designated times counts with the largest
-charge, and different sets of designated times add up (`monitor.ticks.period_payments`).
-If the sum is too large only because of that, the other owner is fenced and its records are read again.
+Two configurations may answer in turns. A place then costs the larger of its two charges. Equal sets of designated times
+cost the larger one too, and different sets cost the sum (`monitor.ticks.period_payments`). If the result is too large
+only because of the other owner, this owner is fenced and its records are read again.
 """
 
 from __future__ import annotations

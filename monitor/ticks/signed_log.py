@@ -1,8 +1,8 @@
 """Sign the ticks of a ledger partition, so that nobody can alter its answers unseen (docs/guarantees.md).
 
 The owner signs the ticks that it decides. The tree goes on from the last tick in the ledger that this key has signed.
-A tick also repeats earlier noisy counts. They must have been signed too, because whoever else can write to the ledger
-could have written the others before the takeover.
+A tick also repeats earlier noisy counts. It repeats only those that the key has signed: another writer may have forged
+the others.
 """
 
 from __future__ import annotations
