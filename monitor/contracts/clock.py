@@ -52,6 +52,8 @@ class SteppedClock:
     def __init__(self, start: int) -> None:
         self._now = start
         self._moved = threading.Condition()
+        self._awaited: list[int] = []
+        self._next: tuple[int, int] | None = None
 
     def now(self) -> int:
         """Return the instant that the clock was last moved to."""
@@ -64,14 +66,29 @@ class SteppedClock:
     def move_to(self, instant: int) -> None:
         """Set the clock and wake every waiting thread."""
         with self._moved:
-            self._now = instant
+            self._now, self._next = instant, None
             self._moved.notify_all()
+
+    def move_when_awaited(self, instant: int, threads: int) -> None:
+        """Set the clock as soon as this many threads wait, so that each of them has finished its work before."""
+        with self._moved:
+            self._next = instant, threads
+            self._move_if_awaited()
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
         """Wait until the clock is at or after the instant. Return False if `wake` is set earlier."""
         with self._moved:
-            while self._now < instant:
-                if wake.is_set():
-                    return False
-                self._moved.wait(0.02)
+            self._awaited.append(instant)
+            self._move_if_awaited()
+            try:
+                while self._now < instant:
+                    if wake.is_set():
+                        return False
+                    self._moved.wait(0.02)
+            finally:
+                self._awaited.remove(instant)
         return True
+
+    def _move_if_awaited(self) -> None:
+        if self._next is not None and sum(instant > self._now for instant in self._awaited) >= self._next[1]:
+            self.move_to(self._next[0])

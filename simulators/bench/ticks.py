@@ -61,7 +61,8 @@ class OpenPartition:
 
     def tick(self, tick: int) -> float:
         """Decide a tick, and return the seconds that it took."""
-        self.clock.move_to(_GRID.as_of(tick) + self.parameters.release_delay)
+        self.clock.move_to(_GRID.as_of(tick) + self.parameters.tolerance)
+        self.clock.move_when_awaited(_GRID.as_of(tick) + self.parameters.release_delay, 1)
         began = time.perf_counter()
         if not self.release.decide_tick(tick, threading.Event()):
             raise TimeoutError(f"tick {tick} was not decided: {self.release.trouble}")

@@ -251,7 +251,11 @@ def is_shared(services: list[Service]) -> bool:
 
 def make_step(town: Any, eventually: Eventually) -> Callable[[int], None]:
     def step(tick: int) -> None:
-        town.clock.move_to(town.parameters.grid.as_of(tick) + town.parameters.release_delay)
+        as_of = town.parameters.grid.as_of(tick)
+        town.clock.move_to(as_of + town.parameters.tolerance)
+        town.clock.move_when_awaited(
+            as_of + town.parameters.release_delay, town.settings.config.kafka.partitions.alerts
+        )
         eventually(lambda: is_decided(town, tick), 30)
 
     return step

@@ -186,7 +186,10 @@ class Replay:
         self.windows.close()
 
     def run_tick(self, tick: int) -> Sequence[OutputRecord]:
-        """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
+        """Decide a tick, wait until its answers are in the ledger, and return its records.
+
+        The clock stays at the tick's end until every ledger partition waits for the release time, however long the
+        facts take to arrive. Then it moves to the release time.
 
         Raises:
             ReplayError: the tick takes longer than two minutes, or a ledger partition is taken over again. The new
@@ -203,7 +206,9 @@ class Replay:
                 )
             return loop.last_tick is not None and loop.last_tick >= tick
 
-        self._clock.move_to(self._parameters.grid.as_of(tick) + self._parameters.release_delay)
+        as_of, parameters = self._parameters.grid.as_of(tick), self._parameters
+        self._clock.move_to(as_of + parameters.tolerance)
+        self._clock.move_when_awaited(as_of + parameters.release_delay, self.service.ledger_partitions)
         self._wait(is_decided, TICK_SECONDS, f"tick {tick}")
         return loop.last_records
 
