@@ -68,6 +68,7 @@ def test_cells_with_line_breaks_are_read() -> None:
         (['"p1,a,x', 'p2",b,y'], "the row in lines 2 to 3 is joined by quotes"),
         (['x,"', "p1,a,", "p2,b,y", '"'], "the row in lines 2 to 5 is joined by quotes, but line 3 and line 4"),
     ],
+    ids=["open", "open behind a cell of two lines", "text later", "text behind", "two", "all", "id", "own line"],
 )
 def test_stray_quotes_are_found(rows: list[str], message: str) -> None:
     """A quote that joins rows ends the reading, with the line in which it opens."""

@@ -60,4 +60,4 @@ def test_missing_person_key_is_refused(
     run = start_command("run", "--config", str(config))
     assert run.wait(60) == 2
     assert "visits.person_key_file" in run.text
-    assert "Create one:" in run.text
+    assert "create one:" in run.text
