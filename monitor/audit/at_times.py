@@ -90,13 +90,15 @@ class AtTimesCheck(Check):
 
     def _check_changes(self, partition: int, form: AtTimes, where: str) -> None:
         """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and never changes."""
-        known = self._history.get_noisy_counts(form)
+        known, about = self._history.get_noisy_counts(form), (self._monitor.name, form.time)
         for location in self._select_shard(known, form.shard) - form.noisy_counts.keys():
-            if form.status == "complete" or not self._history.lacks_checkpoint(partition, known[location].tick):
+            drawn = (*about, location, known[location].tick)
+            if form.status == "complete" or not self._history.is_unsigned(partition, drawn):
                 self._findings.add(BUDGET, f"{where}: the noisy count of {location} is gone")
         for location, noisy in form.noisy_counts.items():
             if location not in known:
                 known[location] = noisy
+                self._history.note_drawn(partition, (*about, location, noisy.tick))
                 self._check_new(form, where, location)
             elif known[location] != noisy:
                 text = f"the noisy count of {self._terms.name_location(location)} has changed"

@@ -15,6 +15,9 @@ Location = tuple[str, str]
 Subject = tuple[str, int | None, int | str]
 """A monitor, and what its answers are about: None and a location, or a designated time and a shard."""
 
+Drawn = tuple[str, int | None, str, int]
+"""A drawn noisy count: its monitor, its designated time (None over time), its location and its tick."""
+
 
 class History:
     """What earlier records say. `whole`: no output record has expired.
@@ -34,18 +37,39 @@ class History:
         self._noisy: dict[tuple[str, int], dict[str, NoisyCount]] = {}
         self._shards: set[tuple[str, int, int, int]] = set()
         self._signed: dict[int, set[int]] = {}
+        self._latest: dict[int, set[Drawn]] = {}
+        self._cut_off: set[Drawn] = set()
 
     def note_checkpoint(self, partition: int, tick: int) -> None:
         """Note that a tick of an output partition has a checkpoint."""
         self._signed.setdefault(partition, set()).add(tick)
+        self._latest.pop(partition, None)
+
+    def note_drawn(self, partition: int, drawn: Drawn) -> None:
+        """Note a new noisy count of an output partition, if the partition has checkpoints."""
+        if partition in self._signed:
+            self._latest.setdefault(partition, set()).add(drawn)
+
+    def note_cut_off(self, partition: int) -> None:
+        """Note that the owner of the latest noisy counts was stopped before their checkpoint.
+
+        The next owner may sign the rest of the tick, but never these.
+        """
+        self._cut_off |= self._latest.pop(partition, set())
 
     def lacks_checkpoint(self, partition: int, tick: int) -> bool:
         """Return whether a partition has checkpoints, and none of this tick.
 
-        Then the owner was stopped within the tick's transaction, or somebody else wrote the tick. It is spent, but
-        later ticks may leave out its noisy counts.
+        Then the owner was stopped within the tick's transaction, or somebody else wrote the tick.
         """
         return partition in self._signed and tick not in self._signed[partition]
+
+    def is_unsigned(self, partition: int, drawn: Drawn) -> bool:
+        """Return whether a noisy count lacks a signature. It is spent, but later ticks may leave it out.
+
+        Its tick has no checkpoint, or got one only from the next owner, who signs what it has drawn itself.
+        """
+        return self.lacks_checkpoint(partition, drawn[3]) or drawn in self._cut_off
 
     def note_tick(self, subject: Subject, name: str, tick: int) -> bool:
         """Note the next tick of a subject. Return False if it is not later than the previous one."""
@@ -92,6 +116,7 @@ class History:
     def forget(self, tick: int, time: int) -> None:
         """Forget what is known of ticks before `tick`, and of designated times before the instant `time`."""
         self._signed = {partition: {at for at in ticks if at >= tick} for partition, ticks in self._signed.items()}
+        self._cut_off = {drawn for drawn in self._cut_off if drawn[3] >= tick}
         self._noisy = {subject: counts for subject, counts in self._noisy.items() if subject[1] >= time}
         self._ticks = {one: tick for one, tick in self._ticks.items() if one[1] is None or one[1] >= time}
         self._shards = {subject for subject in self._shards if subject[1] >= time}

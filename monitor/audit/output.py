@@ -169,6 +169,8 @@ class OutputChecks:
             slots[partition] = max(lost, slots.get(partition, lost))
         last = self.parts.last.get(partition)
         cut_off = last is not None and self._history.lacks_checkpoint(partition, last)
+        if cut_off:
+            self._history.note_cut_off(partition)
         takeover = self.parts.take_owner(partition, owner, cut_off=cut_off)
         if isinstance(owner, Owner):
             self.stretches.take_owner(partition, owner, takeover=takeover)

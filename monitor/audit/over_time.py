@@ -83,7 +83,7 @@ class OverTimeCheck(Check):
 
     def _find_unaffordable(self, partition: int, form: OverTime) -> Iterator[str]:
         """Yield the errors in the marks, the pause and the ε spent."""
-        subject = self._monitor.name, form.location_id
+        subject, about = (self._monitor.name, form.location_id), (self._monitor.name, None, form.location_id)
         share, cost = self._monitor.shares[form.location_id], self._cost[form.location_id]
         if self._is_paused_by_loss(partition, form):
             self._history.set_marks(subject, form.answers)
@@ -94,12 +94,12 @@ class OverTimeCheck(Check):
         if isinstance(form, Noisy):
             until = form.tick + self._monitor.mark_lifetime - 1
             running.append(Mark(form.tick, form.noisy_count, cost, until))
+            self._history.note_drawn(partition, (*about, form.tick))
             if spent + cost > share:
                 yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
         self._history.set_marks(subject, running)
-        shown = [
-            mark for mark in running if mark in form.answers or not self._history.lacks_checkpoint(partition, mark.tick)
-        ]
+        hidden = [mark for mark in running if self._history.is_unsigned(partition, (*about, mark.tick))]
+        shown = [mark for mark in running if mark in form.answers or mark not in hidden]
         if form.answers != shown:
             yield "answers are not the noisy answers that run, each until tick + W + F - 1"
 

@@ -26,7 +26,7 @@ from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.ticks.signed_log import SignedLog
 from tests.audit.conftest import Tiny
-from tests.audit.records import as_of, charges, night, owner
+from tests.audit.records import NIGHT, as_of, charges, night, owner
 from tests.audit.test_auditor import run_auditor, write_service
 from tests.audit.test_follow import HIDDEN, Published, run
 from tests.client.test_verification import VECTORS
@@ -160,6 +160,31 @@ def test_unsigned_noisy_counts_are_hidden(tiny: Tiny) -> None:
         tiny.records = [line for line in lines if line["key"] != "checkpoint" or line["value"]["tick"] not in unsigned]
         assert set(tiny.audit().totals) == expected, unsigned
         tiny.records = [line for line in tiny.records if line["key"] != "checkpoint"]
+
+
+@pytest.mark.promise(37, 45)
+@pytest.mark.parametrize("cut", [(1, 3), (1,), (3,), ()], ids=str)
+def test_part_before_the_checkpoint_is_hidden(tiny: Tiny, cut: tuple[int, ...]) -> None:
+    """
+    Noisy counts that were appended before a takeover may be hidden, although the next owner signs the rest of the tick.
+
+        tick     0 c   1        owner  c   2 c   3               owner  3  c   4 c   5 c   6 c
+        walk     s     z                   p                            p      p     s     s
+        night    -                         -     z                             u
+    """
+    for tick in (2, 3, 4):
+        tiny.walk(tick, "paused", [], resumes_at=as_of(5))
+    tiny.remove(night(4, {})["headers"]["ce_id"])
+    tiny.insert(night(4, {}, "unknown"))
+    lines = sign(tiny, *range(7))
+    for tick in cut:
+        of_tick = [line for line in lines if line["value"].get("tick") == tick]
+        begin, end = lines.index(of_tick[0]), lines.index(of_tick[-1]) + 1
+        part = [line for line in of_tick if line["key"] == (NIGHT if tick == 3 else "walk/park")]
+        lines[begin:end] = [*part, owner(), *(line for line in of_tick if line not in part)]
+    engine = tiny.live().follow([owner(), *lines[:4]], lines[4:])
+    hidden = 3 * (1 not in cut) + (3 not in cut)  # at the ticks 2 to 4, and at tick 4
+    assert engine.findings.totals == ({BUDGET: hidden} if hidden else {})
 
 
 @pytest.mark.promise(37)
