@@ -116,8 +116,8 @@ class Decider:
         as_of = self._parameters.grid.as_of(tick)
         return [time for time in monitor.list_live_times(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
 
-    def list_ids(self, tick: int, state: LedgerState) -> list[str]:
-        """Return the ce_ids of the answers of a tick, in their order, without totals that were already drawn."""
+    def list_ids(self, tick: int, drawn: Collection[tuple[str, int]] = ()) -> list[str]:
+        """Return the ce_ids of the answers of a tick, in their order. `drawn`: totals that are left out."""
         as_of = self._parameters.grid.as_of(tick)
         ids = [ce_id for watched in self._watched for ce_id in watched.list_ids(tick)]
         for timed in self._parameters.at_times:
@@ -125,7 +125,7 @@ class Decider:
             ids += [name_answer(timed.name, time, tick, shard) for time in times for shard in self._shards]
         for total in self._totals:
             times = self._find_final_times(total, tick)
-            due = [time for time in times if (total.name, time) not in state.times.drawn]
+            due = [time for time in times if (total.name, time) not in drawn]
             ids += [name_answer(total.name, time, tick) for time in due]
         return ids
 

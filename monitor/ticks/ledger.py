@@ -71,7 +71,7 @@ def read_partition(
 def is_committed(
     connections: KafkaConnections, topic: str, partition: int, tick: int, between: tuple[int, int]
 ) -> bool:
-    """Return whether a committed transaction between two offsets of a partition contains an answer of a tick.
+    """Return whether a committed transaction between two offsets of a partition contains a record of a tick.
 
     Raises:
         UnreachableError: as `read_partition`.
@@ -83,12 +83,16 @@ def is_committed(
 
 
 def is_from(record: OutputRecord, tick: int) -> bool:
-    """Return whether a ledger record belongs to a tick or a later one. A takeover reports records it cannot read."""
+    """Return whether a ledger record belongs to a tick or a later one, as an answer or by giving the tick up.
+
+    A takeover reports records that it cannot read.
+    """
     try:
-        written: int | None = getattr(read_record(record.key, record.value, record.headers), "tick", None)
+        entry = read_record(record.key, record.value, record.headers)
     except LedgerError:
         return False
-    return written is not None and written >= tick
+    named = getattr(entry, "tick", None), getattr(entry, "incomplete", None)
+    return any(number is not None and number >= tick for number in named)
 
 
 def read_partitions(
@@ -232,7 +236,7 @@ class LedgerReader:
             self._read({partition: self._offsets[partition]}, {partition: until})
 
     def is_committed(self, partition: int) -> bool:
-        """Return whether an answer of the partition's last tick is in a committed transaction; True without answers."""
+        """Return whether a record of the partition's last tick is in a committed transaction; True without answers."""
         state = self._states[partition]
         if state.last_tick is None or not state.last_records:
             return True

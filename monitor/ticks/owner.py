@@ -7,7 +7,7 @@ knows which ticks it may decide.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,6 +34,7 @@ OWNER_RECORDS_PER_LIFETIME: Final = 4
 OTHER_CONFIGURATION: Final = "an instance with another configuration was stopped while it appended them"
 NOT_SIGNED: Final = "they were appended without a checkpoint, so anybody may have written them"
 NOT_SIGNED_YET: Final = "the signed log begins with a later tick"
+GIVEN_UP: Final = "an earlier owner has given them up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ class Owner:
         return self.first_tick if last is None else last + 1
 
     def may_decide(self, tick: int) -> bool:
-        """Return whether the tick may be decided: it must be above the ledger's last tick."""
+        """Return whether the tick may be decided: it is above the ledger's last tick, or has a rest that can be drawn."""
         return tick >= self.first_undecided
 
     def lower_first_tick(self, slot: int) -> None:
@@ -250,17 +251,31 @@ class Owner:
             self._writer.append(self._choose_repeated())
 
     def _find_rest(self) -> Rest | None:
-        """Return what is missing of the last tick, of which no transaction was committed; None if nothing is."""
+        """Return what is missing of the last tick, of which no transaction was committed; None if nothing is.
+
+        An owner record that gives the tick up may be in such a transaction too. Somebody may have seen it, so nothing
+        is drawn any more, but the tick has to be given up again.
+        """
         state, signed = self.state, self.state.signed
         tick, known, terms = state.last_tick, state.last_records, state.terms
-        if tick is None or not known or state.incomplete == tick or (signed is not None and signed.has_ended(tick)):
+        if tick is None or not known:
             return None
+        if signed is not None and signed.has_ended(tick):
+            lost = self._count_own(tick, signed.list_unsigned(known))
+            return Rest(tick, lost, NOT_SIGNED) if lost else None
         if terms is None or state.last_terms is None or not terms.has_same_configuration(state.last_terms):
             return Rest(tick, None, OTHER_CONFIGURATION)
-        missing = [ce_id for ce_id in self.decider.list_ids(tick, state) if ce_id not in known]
+        missing = [ce_id for ce_id in self.decider.list_ids(tick, state.times.drawn) if ce_id not in known]
+        given_up = GIVEN_UP if state.incomplete == tick else ""
         if signed is not None and signed.has_begun:
-            return Rest(tick, len(missing) + len(known), "" if missing else NOT_SIGNED)
-        return Rest(tick, len(missing), "" if signed is None else NOT_SIGNED_YET) if missing else None
+            lost = len(missing) + self._count_own(tick, known)
+            return Rest(tick, lost, given_up or ("" if missing else NOT_SIGNED))
+        reason = given_up or ("" if signed is None else NOT_SIGNED_YET)
+        return Rest(tick, len(missing), reason) if missing else None
+
+    def _count_own(self, tick: int, ce_ids: Iterable[str]) -> int:
+        """Return how many ce_ids the answers of a tick may have. Anybody may have written others."""
+        return len(set(self.decider.list_ids(tick)).intersection(ce_ids))
 
     def _choose_repeated(self) -> Sequence[OutputRecord]:
         answers, signed = list(self.state.last_records.values()), self.state.signed
@@ -268,10 +283,12 @@ class Owner:
 
     def give_up_rest(self, rest: Rest) -> None:
         """Append the known answers of the last tick again, and record that its other answers are lost."""
-        terms = self.state.terms
-        lost = [] if terms is None else [self._records.build(terms, self.partition, incomplete=rest.tick)]
-        self._writer.append([*self._choose_repeated(), *lost])
+        self._writer.append([*self._choose_repeated(), *self._build_incomplete(rest.tick)])
         self.rest = None
+
+    def _build_incomplete(self, tick: int) -> list[OutputRecord]:
+        terms = self.state.terms
+        return [] if terms is None else [self._records.build(terms, self.partition, incomplete=tick)]
 
     def decide(self, tick: int, evidence: Evidence) -> Decision:
         """Draw the answers of a tick, and sign them if answers are signed. Either append them, or close this owner.
@@ -286,7 +303,8 @@ class Owner:
         repeated = set(map(id, known.values()))
         drawn = [record for record in decision.records if id(record) not in repeated]
         checkpoint = signed.sign(tick, self._parameters.grid.as_of(tick), drawn)
-        return replace(decision, records=drawn, checkpoint=checkpoint, lost=len(known))
+        lost = self._count_own(tick, known) if known else 0
+        return replace(decision, records=drawn, checkpoint=checkpoint, lost=lost)
 
     def append(self, tick: int, decision: Decision, within: float = ACKNOWLEDGED_SECONDS) -> None:
         """Append the answers of a tick. When this returns, they are in the ledger.
@@ -294,12 +312,14 @@ class Owner:
         The work depends on the answers only, and not on the visits, so its duration reveals nothing more than they do.
         The append is given up after about `within` seconds (`Writer.append`).
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one. If
-        answers are signed, the checkpoint is the last record.
+        answers are signed, the checkpoint is the last record, except that an owner record follows if a killed owner's
+        answers are lost. If this record were before the checkpoint, and only it arrived, nothing could be drawn.
         """
         parameters, grid = self._parameters, self._parameters.grid
         owner_records = self._build_due_owner_records(tick, empty=not decision.records)
         checkpoint = [] if decision.checkpoint is None else [decision.checkpoint]
-        self._writer.append([*owner_records, *decision.records, *checkpoint], within)
+        lost = self._build_incomplete(tick) if decision.lost else []
+        self._writer.append([*owner_records, *decision.records, *checkpoint, *lost], within)
         self.rest = None
         oldest = grid.as_of(tick) - (parameters.longest_horizon + 1) * grid.length
         self.state.forget(tick, parameters.mark_lifetime, oldest, parameters.memory_slots)

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from monitor.contracts.instants import SECOND, format_instant
@@ -22,7 +23,7 @@ from monitor.observe.logs import log_fields
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence, EvidenceReader
-from monitor.ticks.owner import NOT_SIGNED, Owner
+from monitor.ticks.owner import NOT_SIGNED, Owner, Rest
 from monitor.ticks.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class PartitionRelease:
         self._unknown_logged_at = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
+        self._incomplete: tuple[Rest, Sequence[str]] | None = None  # and the monitors for which the tick is skipped
         self._store_answered = True
 
     def run(self, stop: threading.Event) -> None:
@@ -117,24 +119,34 @@ class PartitionRelease:
         rest = None if owner is None else owner.rest
         if owner is None or rest is None or (tick <= rest.tick and not rest.reason):
             return True
+        self._incomplete = replace(rest, reason=rest.reason or self._reason), self._context.monitors
         try:
             owner.give_up_rest(rest)
         except (UnreachableError, FencedError) as error:
             self._drop_owner(str(error))
             return False
-        self._report_incomplete(rest.tick, rest.lost, rest.reason or self._reason)
+        self._report_incomplete()
         return True
 
-    def _report_incomplete(self, tick: int, answers: int | None, reason: str) -> None:
-        """Report that answers of a tick are lost, although the ledger contains others of the same tick."""
+    def _count_incomplete(self, owner: Owner) -> None:
+        """After a takeover, report lost answers if an append with an unknown outcome was committed."""
+        if self._incomplete is not None and (owner.rest, owner.state.incomplete) != (None, self._incomplete[0].tick):
+            self._incomplete = None  # nothing is lost yet, or the rest is given up again
+        self._report_incomplete()
+
+    def _report_incomplete(self) -> None:
+        """Report that answers of a tick are lost, once the ledger contains the owner record that says so."""
+        if self._incomplete is None:
+            return
+        (rest, skipped), self._incomplete = self._incomplete, None
         log.error(
             "ledger partition %d: %s answers of the tick of %s are lost: %s",
             self.partition,
-            "some" if answers is None else answers,
-            format_instant(self._parameters.grid.as_of(tick)),
-            reason,
+            "some" if rest.lost is None else rest.lost,
+            format_instant(self._parameters.grid.as_of(rest.tick)),
+            rest.reason,
         )
-        self._context.metrics.count_lost(self.partition, self._context.monitors, 1, answers or 0)
+        self._context.metrics.count_lost(self.partition, skipped, 1, rest.lost or 0)
 
     def _note_heartbeat(self) -> None:
         self.last_heartbeat = time.monotonic()
@@ -159,6 +171,7 @@ class PartitionRelease:
         self._context.metrics.count_recovery("takeover")
         self._context.metrics.count_lost(self.partition, self._context.monitors, 0)
         self._count_skipped(self.owner)
+        self._count_incomplete(self.owner)
         return True
 
     def _drop_owner(self, reason: str) -> None:
@@ -186,7 +199,7 @@ class PartitionRelease:
     def _report_ledger_ahead(self, owner: Owner, slot: int) -> None:
         """Report a ledger with ticks that have not closed yet: an instance whose clock was ahead has written them."""
         last = owner.state.last_tick
-        if last is None or last < slot:
+        if last is None or owner.first_undecided <= slot:
             if self._refused_slot is not None:
                 self._refused_slot = None
                 self.trouble = ""
@@ -313,11 +326,12 @@ class PartitionRelease:
 
     def _append(self, owner: Owner, tick: int, evidence: Evidence, decision: Decision) -> Decision:
         owner.note_input_partitions(self._context.input_topic.most_partitions)
+        if decision.lost:  # the tick itself counts as decided
+            self._incomplete = Rest(tick, decision.lost, NOT_SIGNED), ()
         owner.append(tick, decision, self._compute_append_seconds(tick))
         self.trouble = self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
-        if decision.lost:
-            self._report_incomplete(tick, decision.lost, NOT_SIGNED)
+        self._report_incomplete()
         self._reason = _HELD_UP
         return decision
 

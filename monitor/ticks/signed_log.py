@@ -8,7 +8,7 @@ the others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from monitor.contracts.checkpoints import (
@@ -73,6 +73,11 @@ class SignedLog:
     def has_ended(self, tick: int | None) -> bool:
         """Return whether the ledger has this tick with a checkpoint of this key that signs its answers."""
         return self._last is not None and self._last.checkpoint.tick == tick and bool(self._last.records)
+
+    def list_unsigned(self, answers: Mapping[str, OutputRecord]) -> list[str]:
+        """Return the ce_ids of the answers that the last checkpoint does not sign."""
+        signed = set[OutputRecord]() if self._last is None else set(self._last.records)
+        return [ce_id for ce_id, record in answers.items() if record not in signed]
 
     @property
     def has_begun(self) -> bool:

@@ -87,5 +87,37 @@ def test_rest_is_given_up_by_the_next_owner(make_world: MakeWorld) -> None:
     assert release.owner is None
     assert world.observer.lost_ticks == []
     assert release.take_over()
+    assert world.observer.lost_ticks == []
     assert release.settle_rest(100)
     assert world.observer.lost_answers == 5
+
+
+@pytest.mark.promise(40)
+@pytest.mark.parametrize("committed", [True, False])
+def test_rest_is_counted_once(make_world: MakeWorld, committed: bool) -> None:
+    """If the append that gives the rest up has an unknown outcome, the loss is counted once, after the takeover."""
+    world = make_world()
+    cut_tick(world, 99)
+    at(world, 100)
+    release = world.take_partition()
+    world.writers[-1].unacknowledged = NO_BROKER
+    assert not release.settle_rest(100)
+    assert (release.owner, world.observer.lost_ticks) == (None, [])
+    world.cut = not committed
+    assert release.take_over()
+    assert world.observer.lost_answers == (5 if committed else 0)
+    assert release.settle_rest(100)
+    assert (world.observer.lost_ticks, world.observer.lost_answers) == ([(0, 1)], 5)
+    world.cut = False
+    assert release.take_over()
+    assert world.observer.lost_answers == 5
+
+
+def test_tick_of_the_open_slot_is_not_ahead(make_world: MakeWorld) -> None:
+    """A cut tick of a slot that is open by this machine's clock is waited for, and is no trouble."""
+    world = make_world()
+    cut_tick(world, 99)
+    world.set_clocks(world.parameters.grid.as_of(99) - SECOND)
+    release = world.take_partition()
+    assert release.find_next_tick() == 99
+    assert release.trouble == ""
