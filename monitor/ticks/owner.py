@@ -227,7 +227,7 @@ class Owner:
         return self.first_tick if last is None else last + 1
 
     def may_decide(self, tick: int) -> bool:
-        """Return whether the tick may be decided: it is above the ledger's last tick, or has a rest that can be drawn."""
+        """Return whether the tick may be decided: it is above the ledger's last one, or its rest can be drawn."""
         return tick >= self.first_undecided
 
     def lower_first_tick(self, slot: int) -> None:
