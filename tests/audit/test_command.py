@@ -30,7 +30,7 @@ def find_imports(path: Path) -> set[str]:
 
 @pytest.mark.promise(37)
 def test_audit_imports_nothing_of_service() -> None:
-    """The audit imports only itself, the standard library and five packages; its command and its process import more."""
+    """The audit imports itself, the standard library and five packages. Its command and its process import more."""
     folder = Path(monitor.audit.__file__).parent
     files = sorted(path for path in folder.glob("*.py") if path.name != "command.py")
     assert files
