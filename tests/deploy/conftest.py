@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,6 +35,13 @@ def _parse(text: str) -> list[Instruction]:
 def root() -> Path:
     """The project's root, from which the container is built."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def compose() -> dict[str, Any]:
+    """The compose file. Its variables are not replaced."""
+    tree: dict[str, Any] = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    return tree
 
 
 @pytest.fixture(scope="session")

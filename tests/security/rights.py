@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -39,19 +40,19 @@ class Right:
         """The name of the user who has all other rights."""
         return re.sub(r"\W+", "-", f"without {self.kind} {self.name} {self.operation}")
 
-    def resource(self, service: str) -> str:
-        """Return Kafka's name of the resource."""
+    def resource(self, service: str, topics: Mapping[str, str] | None = None) -> str:
+        """Return Kafka's name of the resource. `topics`: those of a service that has other topics, by purpose."""
         if self.kind == "topic":
-            return list_topics(service)[self.name]
+            return (topics or list_topics(service))[self.name]
         return self.name.removeprefix("prefix: ").replace("<name>", service)
 
-    def acl(self, user: str, service: str) -> ACL:
+    def acl(self, user: str, service: str, topics: Mapping[str, str] | None = None) -> ACL:
         """Return the entry of Kafka's access list that grants the right."""
         word = re.sub(r"(?<!^)(?=[A-Z])", "_", self.operation).upper()
         kind = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}.get(self.kind, ResourceType.TRANSACTIONAL_ID)
         prefixed = "prefix" in self.name
         pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
-        name = ResourcePattern(kind, self.resource(service), pattern)
+        name = ResourcePattern(kind, self.resource(service, topics), pattern)
         return ACL(f"User:{user}", "*", ACLOperation[word], ACLPermissionType.ALLOW, name)
 
 
