@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Set the rights of Kafka's users in compose.yaml (docs/operations.md, section "Access"). Names are those of config.yaml.
-# A right that exists stays as it is.
+# Set the rights of Kafka's users in compose.yaml (docs/operations.md, section "Access"). A right that exists stays.
+# The names of topics and of the service are those of config.yaml.
 set -euo pipefail
 PATH=$PATH:/opt/kafka/bin
 

@@ -152,7 +152,7 @@ def test_broker_knows_every_setting(compose: dict[str, Any], kafka: SharedKafka)
 
     The authorizer's own two are not among those that a broker lists. `test_compose_logins.py` shows their effect.
     """
-    properties = translate(_list_services(compose)["kafka"]["environment"]).keys()
+    properties = {*translate(_list_services(compose)["kafka"]["environment"])}
     listeners = {f"listener.name.{name}.plain.sasl.jaas.config" for name in ("inside", "outside", "controller")}
     authorizer = {"allow.everyone.if.no.acl.found", "super.users"}
     assert listeners | authorizer <= properties
