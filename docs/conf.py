@@ -56,7 +56,7 @@ NAVIGATION: Final = {
         "docs/experiments",
         "docs/outbreak",
         "docs/decisions",
-        "docs/references",
+        "docs/literature",
     ),
     "Project": ("docs/README", "CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"),
 }
