@@ -64,7 +64,7 @@ def _restore_logging() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def stated_streams() -> Callable[[str], int]:
     """`stated_streams("Hot spots")`: the number of enumerated streams that tests/enumeration_sizes.txt states."""
-    text = (Path(__file__).parent / "enumerated.txt").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "enumeration_sizes.txt").read_text(encoding="utf-8")
 
     def read_number(what: str) -> int:
         (number,) = re.findall(rf"^\| {re.escape(what)} \| ([0-9,]+) \|", text, re.MULTILINE)

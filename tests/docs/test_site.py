@@ -81,6 +81,6 @@ def test_api_has_every_module(site: Path) -> None:
     """The reference describes the modules of the client and of the library."""
     text = (site / "docs" / "reference.html").read_text(encoding="utf-8")
     for package in ("client", "onesided"):
-        for path in (ROOT / "monitor" / "tools" / package).rglob("*.py"):
+        for path in (ROOT / "monitor" / package).rglob("*.py"):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             assert f'id="module-{name}"' in text, name

@@ -1,8 +1,8 @@
 // The store and the time line of the browser, with stepped clocks and a server that the tests control: node --test tests/page/store.test.mjs
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
-import { Store, levelOf } from "../../../monitor/page/static/store.js";
-import { Timeline } from "../../../monitor/page/static/timeline.js";
+import { Store, levelOf } from "../../monitor/page/static/store.js";
+import { Timeline } from "../../monitor/page/static/timeline.js";
 
 const HOUR = 3_600_000;
 const NOON = Date.parse("2026-01-06T12:00:00Z");

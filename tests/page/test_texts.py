@@ -17,7 +17,7 @@ from monitor.contracts.instants import DAY, HOUR, to_datetime
 from monitor.page.current_places import STATES
 from monitor.page.languages import Words, build_texts, choose_language, read_texts
 
-PAGE = Path(__file__).parents[2] / "monitor" / "tools" / "page"
+PAGE = Path(__file__).parents[2] / "monitor" / "page"
 SUBJECTS = (*STATES, "between", "at_least", "hot_spot")
 REASONS: dict[State, tuple[Reason, ...]] = {
     "safe": ("below_threshold",),

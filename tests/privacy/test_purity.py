@@ -15,7 +15,7 @@ import monitor.privacy
 PRIVACY = sorted(Path(monitor.privacy.__file__).parent.glob("*.py"))
 LIBRARY = Path(monitor.onesided.__file__).parent
 ONESIDED = sorted(LIBRARY.rglob("*.py"))
-DISPLAYS = {"estimates.py", "odds.py", "over_time.py", "variances.py"}
+DISPLAYS = {"estimates.py", "alarm_chances.py", "over_time.py", "variances.py"}
 EXACT = [file for file in (*PRIVACY, *ONESIDED) if file.name not in DISPLAYS]
 RANDOM = {"random", "secrets"}
 

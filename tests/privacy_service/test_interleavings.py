@@ -74,7 +74,7 @@ Stated = Callable[[str], tuple[int, int]]
 @pytest.fixture(scope="session")
 def stated() -> Stated:
     """The number of states and orders in tests/enumeration_sizes.txt: `stated("No fault")`."""
-    text = (Path(__file__).parents[1] / "enumerated.txt").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "enumeration_sizes.txt").read_text(encoding="utf-8")
 
     def of(label: str) -> tuple[int, int]:
         ((states, orders),) = re.findall(rf"^\| {re.escape(label)} \| ([0-9,]+) \| ([0-9,]+) \|", text, re.MULTILINE)
