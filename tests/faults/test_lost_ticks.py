@@ -53,7 +53,7 @@ LOST: Final = re.compile(r"ledger partition (\d): the ticks of (\S+) to (\S+) ar
 LOST_METRIC: Final = re.compile(r'^location_monitor_lost_ticks_total\{partition="(\d)"\} (\S+)$', re.MULTILINE)
 
 _CHANGES: Final = {
-    "clock": {"slot": "15s", "origin": "2026-01-01T00:00:00Z", "release_delay": "1s", "tolerance": "100ms"},
+    "clock": {"slot": "15s", "origin": "2026-01-01T00:00:00Z", "release_delay": "2s", "tolerance": "100ms"},
     "visits": {"default_stay": "1s", "accept_ahead": "15s", "person_key_file": "person.key"},
     "privacy": {"epsilon": "100000", "period": "5m"},
     "monitors": [over_time("edges", [f"edge-{number}" for number in range(6)], 4, "45s")],

@@ -37,7 +37,7 @@ _SECURE: Final = "listener.name.secure."
 _OPERATOR: Final = "planted-for-operators"
 _FILES: Final = ("ca_file", "certificate_file", "key_file", "password_file")
 _SLOTS: Final = {
-    "clock": TWO_SECONDS["clock"] | {"slot": "4s", "release_delay": "1900ms"},
+    "clock": TWO_SECONDS["clock"] | {"slot": "4s", "release_delay": "2300ms"},
     "visits": TWO_SECONDS["visits"] | {"accept_ahead": "4s"},
 }
 """Slots of four seconds: all connections of the service are made again within one."""

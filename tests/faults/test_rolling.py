@@ -26,7 +26,7 @@ from tests.shared_kafka import SharedKafka
 
 ANNEX: Final = "annex"
 CHANGES: Final = {
-    "clock": {"slot": "4s", "origin": "2026-01-01T00:00:00Z", "release_delay": "1500ms", "tolerance": "100ms"},
+    "clock": {"slot": "4s", "origin": "2026-01-01T00:00:00Z", "release_delay": "1900ms", "tolerance": "100ms"},
     "visits": {"default_stay": "1s", "accept_ahead": "4s", "person_key_file": "person.key"},
 }
 

@@ -75,7 +75,7 @@ def make_monitors(now: int) -> list[dict[str, Any]]:
 def configuration(name: str, kafka: str, redis: str, shape: Shape) -> dict[str, Any]:
     """Return the configuration of a town, with designated times from about now on."""
     now = time.time_ns() // 1_000 // (TIMES_EVERY) * TIMES_EVERY
-    clock = TWO_SECONDS["clock"] | {"release_delay": "900ms"}
+    clock = TWO_SECONDS["clock"] | {"release_delay": "1300ms"}
     sections = TWO_SECONDS | {"clock": clock, "privacy": {"epsilon": "100000", "period": "30s"}}
     partitions = {"inputs": shape.inputs, "ledger_partitions": shape.ledger_partitions, "shards": shape.shards}
     tree = build_tree(name, kafka, redis, make_monitors(now), **partitions, **sections)

@@ -30,7 +30,7 @@ from tests.kit.waiting import until
 KEY: Final = "qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA="
 
 TWO_SECONDS: Final[dict[str, Any]] = {
-    "clock": {"slot": "2s", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "500ms", "tolerance": "100ms"},
+    "clock": {"slot": "2s", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "900ms", "tolerance": "100ms"},
     "visits": {"default_stay": "1s", "accept_ahead": "2s", "person_key_file": "person.key"},
     "privacy": {"epsilon": "4000", "period": "1m"},
 }

@@ -55,7 +55,7 @@ _JAAS = "org.apache.kafka.common.security.{0}.{1}LoginModule required {2};"
 
 CITY: dict[str, Any] = {
     "service": {"name": "city", "shards": 4},
-    "clock": {"slot": "2s", "origin": "2026-01-05T00:00:00Z", "release_delay": "500ms", "tolerance": "100ms"},
+    "clock": {"slot": "2s", "origin": "2026-01-05T00:00:00Z", "release_delay": "900ms", "tolerance": "100ms"},
     "locations": {"file": "locations.csv"},
     "visits": {"default_stay": "1s", "accept_ahead": "2s", "person_key_file": "person.key"},
     "privacy": {"epsilon": "100", "period": "1h"},
