@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
@@ -18,7 +18,7 @@ from monitor.contracts.ledger_entries import (
     StartEntry,
     read_record,
 )
-from monitor.contracts.output_records import OutputRecord
+from monitor.contracts.output_records import OutputRecord, name_answer
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
@@ -74,14 +74,16 @@ class Spent:
     """A snapshot of what a partition has spent.
 
     `marks`: by monitor and location, each with the max lead F of its configuration, None if F is not known. `charged`:
-    the largest ε published about a designated time. `owned`: whether there was ever an owner. `charges`: the charges of
-    the newest owner's configuration, None if they are not known.
+    the largest ε published about a designated time. `unanswered`: the monitors and locations with marks that the last
+    tick may still answer, because the ledger contains a part of it. `owned`: whether there was ever an owner.
+    `charges`: the charges of the newest owner's configuration, None if they are not known.
     """
 
     marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
     charged: Mapping[Charged, Fraction]
     lost_at: int | None
     last_tick: int | None
+    unanswered: Collection[tuple[str, str]]
     owned: bool
     charges: Charges | None
 
@@ -199,7 +201,25 @@ class LedgerState:
         marks = {key: tuple((by_tick[at], max_lead(at)) for at in sorted(by_tick)) for key, by_tick in known.items()}
         terms = self.terms
         owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
-        return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, owned, charges)
+        unanswered = self._find_unanswered(marks)
+        return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, unanswered, owned, charges)
+
+    def _find_unanswered(self, places: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return which of these monitors and locations the last tick may still answer.
+
+        Its owner may not have finished its transaction, or may have been stopped within it. Then the next owner draws
+        the rest, if its configuration is the same and the rest was not given up (`monitor.ticks.owner.Rest`).
+        """
+        tick, terms, last = self.last_tick, self.terms, self.last_terms
+        if tick is None or terms is None or last is None or self.incomplete == tick:
+            return set()
+        missing = {key for key in places if name_answer(*key, tick) not in self.last_records}
+        if not missing or last.charges is None or not terms.has_same_configuration(last):
+            return set()
+        if last.charges.places is None:  # they were too many for an owner record, so each may be among them
+            return missing
+        shares = ((each.monitor, ids) for each in last.charges.places for ids in each.shares.values())
+        return missing.intersection((monitor, place) for monitor, ids in shares for place in ids)
 
     def begin_ownership(self, terms: OwnerTerms) -> None:
         """Begin the ownership of this instance under these terms."""

@@ -292,7 +292,8 @@ class PeriodPayments:
             PaidAnswer.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
             for mark, max_lead in spent.marks[key]
         )
-        return Place(tuple(paid), bound, _BEGINNING if spent.last_tick is None else spent.last_tick + 1)
+        begins = _BEGINNING if spent.last_tick is None else spent.last_tick + (key not in spent.unanswered)
+        return Place(tuple(paid), bound, begins)
 
     @cached_property
     def _is_unchanged(self) -> bool:

@@ -5,21 +5,28 @@ The parameters watch place-0 and place-1 in "stations", ε_l = 1/2 each, W + F =
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import pytest
 
 from monitor.contracts.charges_record import Charges
 from monitor.contracts.instants import HOUR
+from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import OverTime, Parameters, Registry
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
+from monitor.ticks.decide import Decider
 from monitor.ticks.ledger_state import LedgerState, Spent
+from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.ticks.period_payments import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
+from tests.builders import ORIGIN
+from tests.ticks.deciding import decide_complete
 
 pytestmark = pytest.mark.long
 
@@ -142,6 +149,76 @@ class TestOthers:
             thirds(parameters), worst(thirds(parameters)), empty(1), {0: declare_charges(halves(parameters))}
         )
         assert payments.find_fitting_tick(worst(thirds(parameters)), 12) is None
+
+
+class TestCutTick:
+    """A tick of which the ledger contains a part, after a change of the configuration.
+
+    Two places are watched at ε_l = 1, then at 1/2, with W = 1, F = 0 and periods of two slots. Two people are at both
+    places at tick 10. The second owner is stopped within tick 11, when the ledger has its answer about place-0 only.
+    Nobody is at place-0 then, so its answer is "safe".
+    """
+
+    @pytest.fixture
+    def old(self, make_parameters: Callable[..., Parameters]) -> Parameters:
+        return replace(make_parameters(places=2, window=1), period=HOUR)
+
+    @pytest.fixture
+    def new(self, old: Parameters) -> Parameters:
+        return watch(old, {0: HALF, 1: HALF})
+
+    def fold_cut_tick(self, noise: Any, old: Parameters, new: Parameters, answers: int = 1) -> LedgerState:
+        """Return the state of a ledger with tick 10 of the old configuration, and these answers of the new one."""
+        first = make_ledger_record(source="town", service="town", partitions=1, lost_at=None, partition=0, at=ORIGIN)
+        state = LedgerState()
+        state.fold(first, old.grid)
+        for parameters, tick, people, kept in ((old, 10, 2, 2), (new, 11, 0, answers)):
+            announce(state, parameters)
+            decision = decide_complete(Decider(parameters, [0], noise), tick, copy.deepcopy(state), people)
+            for record in decision.records[:kept]:
+                state.fold(record, old.grid)
+        return state
+
+    @pytest.mark.promise(15)
+    @pytest.mark.parametrize(
+        ("answers", "then", "most"),
+        [(1, "same", Fraction(5, 2)), (2, "same", 2), (1, "other", 2), (1, "given up", 2)],
+        ids=["cut", "whole", "cut, and another configuration", "cut, and given up"],
+    )
+    def test_rest_of_a_cut_tick_is_charged(
+        self, answers: int, then: str, most: Fraction, old: Parameters, new: Parameters, noise: Any
+    ) -> None:
+        """The next owner may still draw 1/2 at place-1 at tick 11, unless the answer was published or is lost.
+
+        slot       10          11
+        place-0    1           "safe"
+        place-1    1           1/2?         one period: 2, and 5/2 with the rest
+        """
+        state = self.fold_cut_tick(noise, old, new, answers)
+        following = old if then == "other" else new
+        announce(state, following, incomplete=11 if then == "given up" else None)
+        payments = PeriodPayments(new, Fraction(2), {0: state.summarize_spent()})
+        assert payments.compute_total(11) == most
+        assert payments.compute_total(12) == 2
+
+    def test_only_watched_places_are_unanswered(self, old: Parameters, new: Parameters, noise: Any) -> None:
+        """A place that the new configuration does not watch is not charged, unless its places are not recorded."""
+        only_first = watch(new, {0: HALF})
+        state = self.fold_cut_tick(noise, old, only_first)
+        announce(state, only_first)
+        assert state.summarize_spent().unanswered == set()
+        assert state.last_terms is not None
+        charges = Charges(declare_charges(only_first).digest, only_first.max_lead)
+        state.terms = state.last_terms = replace(state.last_terms, charges=charges)
+        assert state.summarize_spent().unanswered == {("stations", "place-1")}
+
+
+def announce(state: LedgerState, parameters: Parameters, incomplete: int | None = None) -> None:
+    """Fold an owner record of a configuration, and one that gives a tick up."""
+    topic = LedgerTopic("ledger", "ledger-1", "input-1", "fingerprint-1", ORIGIN)
+    records = OwnerRecords(topic, parameters, lambda: ORIGIN)
+    terms = records.update_terms(state.terms, 0)
+    state.fold(records.build(terms, 0, incomplete=incomplete), parameters.grid)
 
 
 class TestCharges:
