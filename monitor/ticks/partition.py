@@ -16,7 +16,7 @@ from typing import Final
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.contracts.output_records import OutputRecord
 from monitor.contracts.parameters import Parameters
-from monitor.contracts.unknown_causes import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
+from monitor.contracts.unknown_causes import STORE_UNREACHABLE
 from monitor.errors import FencedError, UnreachableError
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
@@ -24,6 +24,7 @@ from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence, EvidenceReader
 from monitor.ticks.owner import NOT_SIGNED, Owner, Rest
+from monitor.ticks.tick_reports import TickReports
 from monitor.ticks.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,6 @@ LONGEST_WAIT: Final = SECOND  # between two heartbeats
 FIRST_BACKOFF_SECONDS: Final = 0.5
 TAKEOVER_BACKOFF_SECONDS: Final = 2.0  # the longest: a broker that returns must be found within the slot
 APPEND_BACKOFF_SECONDS: Final = 8.0  # the longest after failed appends, each of which writes to the ledger
-REPEAT_SECONDS: Final = 60.0  # between two lines about unknown ticks with the same causes
 RETRY_SECONDS: Final = 0.5  # after a tick that had not closed by the store's clock
 NEAR_RELEASE: Final = 10 * SECOND  # on a stop, answers that are due within this time are still published
 
@@ -67,12 +67,9 @@ class PartitionRelease:
         self._taken_at = 0
         self._reason = _NO_OWNER
         self._waited = 0.0
-        self._unknown: frozenset[str] = frozenset()
+        self._reports = TickReports(partition, context)
         self._reached: Mapping[int, Mapping[int, int]] = {}
-        self._unknown_logged_at = 0.0
         self._refused_slot: int | None = None
-        self._skipped: tuple[int, int] | None = None
-        self._incomplete: tuple[Rest, Sequence[str]] | None = None  # and the monitors for which the tick is skipped
         self._store_answered = True
 
     def run(self, stop: threading.Event) -> None:
@@ -119,34 +116,14 @@ class PartitionRelease:
         rest = None if owner is None else owner.rest
         if owner is None or rest is None or (tick <= rest.tick and not rest.reason):
             return True
-        self._incomplete = replace(rest, reason=rest.reason or self._reason), self._context.monitors
+        self._reports.expect_incomplete(replace(rest, reason=rest.reason or self._reason), self._context.monitors)
         try:
             owner.give_up_rest(rest)
         except (UnreachableError, FencedError) as error:
             self._drop_owner(str(error))
             return False
-        self._report_incomplete()
+        self._reports.report_losses(owner.state.last_tick, self._reason)
         return True
-
-    def _count_incomplete(self, owner: Owner) -> None:
-        """After a takeover, report lost answers if an append with an unknown outcome was committed."""
-        if self._incomplete is not None and (owner.rest, owner.state.incomplete) != (None, self._incomplete[0].tick):
-            self._incomplete = None  # nothing is lost yet, or the rest is given up again
-        self._report_incomplete()
-
-    def _report_incomplete(self) -> None:
-        """Report that answers of a tick are lost, once the ledger contains the owner record that says so."""
-        if self._incomplete is None:
-            return
-        (rest, skipped), self._incomplete = self._incomplete, None
-        log.error(
-            "ledger partition %d: %s answers of the tick of %s are lost: %s",
-            self.partition,
-            "some" if rest.lost is None else rest.lost,
-            format_instant(self._parameters.grid.as_of(rest.tick)),
-            rest.reason,
-        )
-        self._context.metrics.count_lost(self.partition, skipped, 1, rest.lost or 0)
 
     def _note_heartbeat(self) -> None:
         self.last_heartbeat = time.monotonic()
@@ -168,10 +145,7 @@ class PartitionRelease:
         self._context.input_topic.expect_partitions(0 if terms is None else terms.input_partitions)
         self._taken_at = self._context.clock.now()
         self.trouble = ""
-        self._context.metrics.count_recovery("takeover")
-        self._context.metrics.count_lost(self.partition, self._context.monitors, 0)
-        self._count_skipped(self.owner)
-        self._count_incomplete(self.owner)
+        self._reports.report_takeover(self.owner, self._reason)
         return True
 
     def _drop_owner(self, reason: str) -> None:
@@ -246,11 +220,10 @@ class PartitionRelease:
         decision = self._try_to_decide(owner, tick, stop)
         if decision is None:
             return False
-        delay = (self._context.clock.now() - self._parameters.grid.as_of(tick)) / SECOND
-        self._context.metrics.observe_tick(time.perf_counter() - began - self._waited, delay)
+        worked = time.perf_counter() - began - self._waited
         self.last_records = decision.records
         self.last_tick = tick
-        self._report_decision(tick, decision)
+        self._reports.report_decided(tick, decision, worked)
         failpoint("tick.decided")
         if self._store_answered:
             self._upkeep.finish_tick(tick, owner.shards)
@@ -277,7 +250,7 @@ class PartitionRelease:
                 self._upkeep.check_eviction_policy()
             self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
             failpoint("tick.read")
-            self._skipped = (owner.first_undecided, tick - 1) if tick > owner.first_undecided else None
+            self._reports.expect_skipped(owner.first_undecided, tick - 1)
             decision = owner.decide(tick, evidence)
             if hindrance := self._wait_for_release(tick, due, stop):
                 if not stop.is_set():  # on a stop, `close` closes the owner
@@ -327,11 +300,10 @@ class PartitionRelease:
     def _append(self, owner: Owner, tick: int, evidence: Evidence, decision: Decision) -> Decision:
         owner.note_input_partitions(self._context.input_topic.most_partitions)
         if decision.lost:  # the tick itself counts as decided
-            self._incomplete = Rest(tick, decision.lost, NOT_SIGNED), ()
+            self._reports.expect_incomplete(Rest(tick, decision.lost, NOT_SIGNED))
         owner.append(tick, decision, self._compute_append_seconds(tick))
-        self.trouble = self._report_unknown(tick, evidence, decision)
-        self._count_skipped(owner)
-        self._report_incomplete()
+        self.trouble = self._reports.report_unknown(tick, evidence, decision)
+        self._reports.report_losses(owner.state.last_tick, self._reason)
         self._reason = _HELD_UP
         return decision
 
@@ -345,71 +317,12 @@ class PartitionRelease:
         left = find_latest_release(self._parameters, tick) - self._context.clock.now() - release_delay
         return left / 2 / SECOND
 
-    def _count_skipped(self, owner: Owner) -> None:
-        """Count skipped ticks once the ledger contains a later one. After a failed append, a takeover shows this."""
-        skipped, last = self._skipped, owner.state.last_tick
-        self._skipped = None
-        if skipped is not None and last is not None and last > skipped[1]:
-            self._report_lost(*skipped)
-
-    def _report_lost(self, first: int, last: int) -> None:
-        """Report ticks that the ledger skips: no instance has decided them. They are counted only here."""
-        grid = self._parameters.grid
-        log.error(
-            "ledger partition %d: the ticks of %s to %s are lost (%d): %s",
-            self.partition,
-            format_instant(grid.as_of(first)),
-            format_instant(grid.as_of(last)),
-            last - first + 1,
-            self._reason,
-        )
-        self._context.metrics.count_lost(self.partition, self._context.monitors, last - first + 1)
-
-    def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> str:
-        """Count the causes of an unknown tick, and log them in one line, the same causes at most once a minute.
-
-        Return what an operator has to end: a transaction that keeps the input from being read. Empty if there is none.
-        """
-        metrics = self._context.metrics
-        metrics.set_missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
-        causes = count_causes(evidence.causes.values(), decision.unknown)
-        before, self._unknown = self._unknown, frozenset(causes)
-        if not causes:
-            if before:
-                log.warning("ledger partition %d: ticks are known again", self.partition)
-            return ""
-        metrics.count_unknown(causes)
-        stable = self._read_stable_ends(evidence) if INPUT_BEHIND in causes else {}
-        hidden = "; ".join(explain_hidden(evidence.behind, stable))
-        now = time.monotonic()
-        if self._unknown == before and now - self._unknown_logged_at < REPEAT_SECONDS:
-            return hidden
-        self._unknown_logged_at = now
-        as_of = format_instant(self._parameters.grid.as_of(tick))
-        reasons = explain(causes, evidence.behind, stable)
-        log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
-        return hidden
-
-    def _read_stable_ends(self, evidence: Evidence) -> Mapping[int, int]:
-        """Return the last stable offsets of the partitions that a tick lacks; nothing if Kafka does not answer."""
-        try:
-            short = [partition for partition, (reached, end) in evidence.behind.items() if reached < end]
-            return self._context.input_topic.read_stable_ends(short)
-        except UnreachableError:  # the next tick will notice it too
-            return {}
-
-    def _report_decision(self, tick: int, decision: Decision) -> None:
-        unknown = {monitor for monitor, status in decision.answers if status == "unknown"}
-        outcomes = {name: "unknown" if name in unknown else "decided" for name in self._context.monitors}
-        as_of = self._parameters.grid.as_of(tick) / SECOND
-        self._context.metrics.count_tick(self.partition, as_of, outcomes, decision.answers)
-
     def close(self) -> None:
         """Close the owner and drop the partition's metrics."""
         if self.owner is not None:
             self.owner.close()
             self.owner = None
-        self._context.metrics.forget_partition(self.partition)
+        self._reports.end()
 
 
 def find_reading_end(parameters: Parameters, tick: int, taken_at: int) -> int:

@@ -155,7 +155,7 @@ class TestEndOffsets:
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
         site.windows.write([OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)], {})
-        with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+        with caplog.at_level(logging.WARNING, "monitor.ticks.tick_reports"):
             assert site.tick_at_release()
         (line,) = [text for text in caplog.messages if "is unknown" in text]
         assert line.endswith("is unknown: the windows contain input partition 1 up to offset 1 of 2")

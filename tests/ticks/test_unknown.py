@@ -30,6 +30,7 @@ from monitor.store.facts import OffsetRange
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState
+from monitor.ticks.tick_reports import TickReports
 from tests.conftest import Eventually
 from tests.ticks.deciding import decide_complete, make_mark, read
 from tests.ticks.worlds import World
@@ -61,14 +62,15 @@ def test_open_transaction_is_named(
         open_one.send(site.input_topic, value=b"o", partition=1).get(timeout=10)
         put(site.input_topic, 1, 1)
         site.windows.write([OffsetRange(1, 0, 1)], {})
-        with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+        with caplog.at_level(logging.WARNING, "monitor.ticks.tick_reports"):
             assert site.tick_at_release()
         said = "input partition 1 cannot be read beyond offset 1: a producer has an open transaction there"
         assert caplog.text.count(said) == 1
         assert said in site.release.trouble
         open_one.abort_transaction()
     lacking = Evidence({}, {0: INPUT_BEHIND}, {1: (1, 3)})
-    eventually(lambda: site.release._report_unknown(1, lacking, Decision((), {})) == "")  # noqa: SLF001  # evidence that no input gives
+    reports = TickReports(0, site.context)  # no input gives this evidence
+    eventually(lambda: reports.report_unknown(1, lacking, Decision((), {})) == "")
 
 
 def test_same_causes_are_logged_once(make_world: Callable[..., World], caplog: pytest.LogCaptureFixture) -> None:
@@ -81,7 +83,7 @@ def test_same_causes_are_logged_once(make_world: Callable[..., World], caplog: p
     """
     world = make_world()
     release = world.take_partition()
-    with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+    with caplog.at_level(logging.WARNING, "monitor.ticks.tick_reports"):
         for tick, end in ((100, 7), (101, 7), (102, 0)):
             world.input.end = end
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
@@ -169,7 +171,7 @@ def test_lost_ledger_is_named(
     time = SystemClock().now() - HOUR // 2  # in slot 0
     noon = AtTimes("noon", Schedule((time,)), Fraction(1), 2, 2 * HOUR)
     site = make_closed_site(10, make_ledger(lost_at=time + 1), over_time=(), at_times=(noon,))
-    with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+    with caplog.at_level(logging.WARNING, "monitor.ticks.tick_reports"):
         assert site.tick_at_release()
     assert site.statuses() == ["unknown"]
     assert site.observer.causes == [{LEDGER_LOST: 1}]
