@@ -26,7 +26,7 @@ unit: $(DEV)  ## run the fast tests, without servers
 	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 $(BY_FILE)
 
 one: $(DEV)  ## run one test, file or folder and show its output: make one T=tests/…/test_….py::test_…
-	@test -n "$(T)" || { echo "make one: set T to a test, for example T=tests/contracts/test_visits.py" >&2; exit 2; }
+	@test -n "$(T)" || { echo "make one: set T to a test, for example T=tests/records/test_visits.py" >&2; exit 2; }
 	$(BIN)/pytest -m "" -vv --capture=no $(T)
 
 check: lint types  ## check style and types: what the pre-commit hook runs

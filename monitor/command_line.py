@@ -9,8 +9,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import click
 
-from monitor.contracts.instants import parse_duration
 from monitor.errors import EXIT_FAILED, DurationError, MonitorError, escape_controls
+from monitor.time.instants import parse_duration
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)

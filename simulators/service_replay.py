@@ -12,14 +12,14 @@ from typing import Final
 from rich.console import Console
 
 from monitor.config import load_valid_config
-from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, read_record
-from monitor.contracts.output_records import OutputRecord
 from monitor.errors import FailedError
 from monitor.operate.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.operate.replay.driver import Summary, plan_replay, replay
 from monitor.operate.replay.embedded import start_embedded
 from monitor.operate.replay.output import write_output
 from monitor.operate.replay.progress import show_progress
+from monitor.records.ledger_entries import AtTimesEntry, OverTimeEntry, read_record
+from monitor.records.output_records import OutputRecord
 
 CONFIG: Final = "config.yaml"
 VISITS: Final = "visits.csv"

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import MINUTE, format_instant, parse_instant
+from monitor.time.instants import MINUTE, format_instant, parse_instant
 from simulators.experiments.data import SYNTHETIC
 from simulators.experiments.datasets import CATALOGUES, PLACES
 from simulators.onesided_figures.histograms import FILE, NAMES, TABLE_2

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
-from monitor.contracts.slot_grid import SlotGrid
+from monitor.kinds.facts import Question
+from monitor.kinds.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.facts import Question
+from monitor.time.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.time.slot_grid import SlotGrid
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 

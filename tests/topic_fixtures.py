@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,9 +14,6 @@ from kafka import OffsetSpec, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.config.kafka_and_redis import KafkaSettings, TopicNames
-from monitor.contracts.instants import DAY, HOUR
-from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.contracts.schedule import Schedule
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import (
     TopicDescription,
@@ -26,10 +23,16 @@ from monitor.kafka.topics import (
     describe_topics,
     list_topic_needs,
 )
+from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.ledger.writer import Writer
 from monitor.privacy.over_time import OverTimeRule
 from monitor.service.create_topics import Beginning, SetupResult, set_up
 from monitor.service.preflight import Preflight, run_preflight
+from monitor.time.instants import DAY, HOUR, parse_instant
+from monitor.time.schedule import Schedule
+from monitor.time.slot_grid import SlotGrid
 from tests.builders import build_parameters, watch
+from tests.kit.topics import ANY_TIME
 from tests.shared_kafka import SharedKafka
 
 _POLL_SECONDS = 0.05
@@ -46,6 +49,68 @@ def read_topic_id(admin: Any, topic: str, deadline_seconds: float = 20.0) -> str
         assert time.monotonic() < deadline, f"{topic} has no id: {described}"
         time.sleep(_POLL_SECONDS)
     return str(described["topic_id"])
+
+
+@pytest.fixture
+def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
+    """A function that makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` returns name and id."""
+
+    def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
+        name = topic(label)
+        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": ANY_TIME | configs}
+        admin.create_topics({name: wanted}, wait_for_metadata=True)
+        return name, read_topic_id(admin, name)
+
+    return make
+
+
+@pytest.fixture
+def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, int], Writer]]:
+    """A function that opens writers, which are closed at the end."""
+    with ExitStack() as opened:
+
+        def open_one(topic: str, topic_id: str, partition: int = 0) -> Writer:
+            return opened.enter_context(closing(Writer(connections, topic, topic_id, partition)))
+
+        yield open_one
+
+
+def _parameters(
+    *,
+    places: int = 3,
+    shards: int = 1,
+    window: int = 3,
+    max_lead: int = 0,
+    answers: int = 1,
+    threshold: int = 2,
+    epsilon: Fraction = Fraction(1),
+    watched: Mapping[str, Sequence[int]] | None = None,
+    at_times: tuple[AtTimes, ...] = (),
+    grid: SlotGrid | None = None,
+    name: str = "town",
+) -> Parameters:
+    rule = OverTimeRule(epsilon, answers, threshold, window, max_lead)
+    named = {"stations": range(places)} if watched is None else watched
+    monitors = [watch(monitor, rows, rule) for monitor, rows in named.items()]
+    return build_parameters(
+        places, shards=shards, max_lead=max_lead, over_time=monitors, at_times=at_times, grid=grid, name=name
+    )
+
+
+@pytest.fixture(scope="session")
+def make_parameters() -> Callable[..., Parameters]:
+    """A function that makes parameters: hourly slots from 2026, by default 3 places, all watched, W = 3, F = 0."""
+    return _parameters
+
+
+def _at(name: str, *times: str, horizon: int = 2, threshold: int = 2) -> AtTimes:
+    return AtTimes(name, Schedule(tuple(map(parse_instant, times))), Fraction(1, 2), threshold, horizon * HOUR)
+
+
+@pytest.fixture(scope="session")
+def make_at_times() -> Callable[..., AtTimes]:
+    """A function that makes monitors: `make_at_times("noon", "2026-01-01T12:30:00Z", horizon=2)`, in slots."""
+    return _at
 
 
 @pytest.fixture(scope="session")

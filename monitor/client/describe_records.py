@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 from monitor.client.current_answers import Answer
 from monitor.client.designated_time import AtTime
 from monitor.client.subscriber_view import Alert, AlertChange, Change, SubscriberView, TotalChange
-from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
-from monitor.contracts.output_records import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
-from monitor.contracts.slot_grid import SlotGrid
+from monitor.records.dwell import DwellSnapshot
+from monitor.records.output_records import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
+from monitor.time.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
+from monitor.time.slot_grid import SlotGrid
 
 PEOPLE: Final = "reported infected people"
 """What the people are called who are counted."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from monitor.contracts.output_records import AtTimesSnapshot
-from monitor.contracts.parameters import Registry
+from monitor.kinds.parameters import Registry
+from monitor.records.output_records import AtTimesSnapshot
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 

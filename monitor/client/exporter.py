@@ -16,10 +16,10 @@ from typing import Final, get_args
 from monitor import __version__
 from monitor.client.current_answers import State
 from monitor.client.places import Places, Update, subscribe
-from monitor.contracts.instants import SECOND, parse_instant
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import Metric
 from monitor.observe.metrics import Collectors
+from monitor.time.instants import SECOND, parse_instant
 
 MOST_PLACES: Final = 1_000
 """The most places with a series of their own."""

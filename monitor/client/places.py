@@ -18,11 +18,11 @@ from monitor.client.tokens import Token, decode_token
 from monitor.client.verification import Trust, Verification, read_trust
 from monitor.config import ValidConfig, load_registry, load_valid_config
 from monitor.config.describe_problems import format_value
-from monitor.contracts.clock import Clock, SystemClock
-from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
-from monitor.contracts.parameters import Registry
 from monitor.errors import TimeError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
+from monitor.kinds.parameters import Registry
+from monitor.time.clock import Clock, SystemClock
+from monitor.time.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
 
 FINAL_FOR: Final = DAY
 """How long the last answer about a designated time stays valid."""

@@ -15,9 +15,10 @@ from typing import Final
 from pydantic import Field, ValidationError
 
 from monitor.client.designated_time import AtTime, Snapshots
-from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.instants import DAY, parse_instant
-from monitor.contracts.output_records import (
+from monitor.errors import TimeError
+from monitor.kinds.parameters import Registry
+from monitor.records.dwell import DwellSnapshot
+from monitor.records.output_records import (
     AT_TIMES,
     DWELL,
     HOT_SPOTS,
@@ -34,8 +35,7 @@ from monitor.contracts.output_records import (
     Time,
     UnknownAlert,
 )
-from monitor.contracts.parameters import Registry
-from monitor.errors import TimeError
+from monitor.time.instants import DAY, parse_instant
 
 Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]

@@ -15,18 +15,18 @@ from pydantic import ValidationError
 
 from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import SnapshotSubject
-from monitor.contracts.checkpoints import (
+from monitor.errors import TimeError, UsageError
+from monitor.records.checkpoints import (
     CHECKPOINT,
     NOT_IN_THE_TREE,
     Checkpoint,
     name_log,
     read_checkpoint,
 )
-from monitor.contracts.instants import format_instant, parse_instant, parse_since
-from monitor.contracts.merkle import Tree
-from monitor.contracts.output_records import AT_TIMES, encode
-from monitor.contracts.signed_notes import Verifier, read_public_key
-from monitor.errors import TimeError, UsageError
+from monitor.records.merkle import Tree
+from monitor.records.output_records import AT_TIMES, encode
+from monitor.records.signed_notes import Verifier, read_public_key
+from monitor.time.instants import format_instant, parse_instant, parse_since
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from monitor.client.designated_time import AtTime
 from monitor.client.places import Places, open_configured
 from monitor.client.subscriber_view import Alert, SubscriberView
 from monitor.config import ValidConfig
-from monitor.contracts.clock import Clock, SystemClock
-from monitor.contracts.instants import MINUTE, SECOND, format_duration, parse_instant
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.stop_signals import stop_on_signals
+from monitor.time.clock import Clock, SystemClock
+from monitor.time.instants import MINUTE, SECOND, format_duration, parse_instant
+from monitor.time.slot_grid import SlotGrid
 
 STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
 SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}

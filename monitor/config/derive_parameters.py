@@ -8,12 +8,12 @@ from monitor.config.monitors import AtTimesMonitor, DwellMonitor, HotSpotsMonito
 from monitor.config.registry import Location
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_max_lead
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, OverTime, Parameters, Registry
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.slot_grid import SlotGrid
+from monitor.kinds.parameters import AtTimes, Dwell, HotSpots, OverTime, Parameters, Registry
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
+from monitor.time.instants import SECOND
+from monitor.time.schedule import Schedule
+from monitor.time.slot_grid import SlotGrid
 
 
 def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:

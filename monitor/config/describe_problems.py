@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 
 from monitor.config.environment import PREFIX, SECRETS
 from monitor.config.single_values import PROBLEM
-from monitor.contracts.signed_notes import has_private_key
 from monitor.errors import Problem
+from monitor.records.signed_notes import has_private_key
 
 MASKED: Final = "***"
 

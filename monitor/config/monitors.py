@@ -19,8 +19,8 @@ from monitor.config.single_values import (
     WholeNumber,
     make_value_error,
 )
-from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError
+from monitor.time.instants import parse_instant
 
 DAILY: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 

@@ -14,8 +14,8 @@ from monitor.config.csv_table import Table, is_utf_8
 from monitor.config.describe_problems import find_similar
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
 from monitor.config.single_values import NO_OUTER_SPACE, REMOVE_SPACE, has_controls, has_outer_space
-from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, FileFormatError, Problem
+from monitor.records.visits import ID_BYTES, is_identifier
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude", "kind")
 MAX_LISTED: Final = 20

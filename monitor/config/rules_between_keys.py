@@ -23,10 +23,10 @@ from monitor.config.rules_of_connections import (
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.single_values import MAX_SHARDS
 from monitor.config.whole_config import Config
-from monitor.contracts.instants import DAY, SECOND, format_duration, format_instant, to_datetime
-from monitor.contracts.schedule import Schedule
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
+from monitor.time.instants import DAY, SECOND, format_duration, format_instant, to_datetime
+from monitor.time.schedule import Schedule
 
 MAX_VISIT: Final = 365 * DAY
 """The maximum of `longest_visit`. A length in seconds must fit in 32 bits."""

@@ -28,7 +28,7 @@ from monitor.config.single_values import (
     SlotLength,
     WholeNumber,
 )
-from monitor.contracts.instants import DAY, MINUTE, SECOND
+from monitor.time.instants import DAY, MINUTE, SECOND
 
 Language = Literal["en", "ja", "de"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja", "de")

@@ -18,7 +18,11 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Sec
 from pydantic_core import PydanticCustomError
 
 from monitor.config.person_key import GET_KEY, KEY_FORM, is_key
-from monitor.contracts.instants import (
+from monitor.errors import DurationError, EpsilonError, TimeError
+from monitor.privacy.epsilon import LARGEST, SMALLEST, format_epsilon, parse_epsilon
+from monitor.records.signed_notes import read_public_key
+from monitor.records.visits import ID_BYTES, is_identifier
+from monitor.time.instants import (
     MILLISECOND,
     SECOND,
     YEAR,
@@ -27,10 +31,6 @@ from monitor.contracts.instants import (
     parse_duration,
     parse_instant,
 )
-from monitor.contracts.signed_notes import read_public_key
-from monitor.contracts.visits import ID_BYTES, is_identifier
-from monitor.errors import DurationError, EpsilonError, TimeError
-from monitor.privacy.epsilon import LARGEST, SMALLEST, format_epsilon, parse_epsilon
 
 MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12

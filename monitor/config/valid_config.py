@@ -13,8 +13,9 @@ from monitor.config.registry import Location, find_unknown_locations, load_regis
 from monitor.config.rules_between_keys import Values
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_charges, find_overspending
-from monitor.contracts.parameters import OverTime, Parameters
-from monitor.contracts.record_sizes import (
+from monitor.errors import ConfigError, Problem
+from monitor.kinds.parameters import OverTime, Parameters
+from monitor.kinds.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     LARGEST_SNAPSHOT,
     estimate_shards,
@@ -23,7 +24,6 @@ from monitor.contracts.record_sizes import (
     measure_place,
     measure_snapshots,
 )
-from monitor.errors import ConfigError, Problem
 from monitor.privacy.payments import Charge
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.whole_config import Config
-from monitor.contracts.instants import SECOND, YEAR, to_instant
-from monitor.contracts.schedule import Schedule
 from monitor.errors import Problem
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge, charge_at_times, charge_over_time
+from monitor.time.instants import SECOND, YEAR, to_instant
+from monitor.time.schedule import Schedule
 
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
 # Daily times n days apart are closest if the offset from UTC rises in between. Whether it can rise depends on the dates

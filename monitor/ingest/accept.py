@@ -30,14 +30,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Charged, Parameters
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.visits import Fault, Reason
 from monitor.ingest.dead_letters import Refusal, refuse
 from monitor.ingest.decode import Columns
-from monitor.store.facts import CONSENT, PERSON, PRESENT, SEEN, STAY, FactArray, Facts, make_facts, take_facts
+from monitor.kinds.facts import CONSENT, PERSON, PRESENT, SEEN, STAY, FactArray, Facts, make_facts, take_facts
+from monitor.kinds.parameters import Charged, Parameters
+from monitor.records.visits import Fault, Reason
 from monitor.store.hashing import PersonHasher
+from monitor.time.instants import SECOND
+from monitor.time.schedule import Schedule
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -1,6 +1,6 @@
 """Turn records into visits. msgspec reads records that have only known keys, and ids and times are checked in bulk.
 
-The contract (`monitor.contracts.visits`) reads all other records, and decides each doubtful visit, independently of all
+The contract (`monitor.records.visits`) reads all other records, and decides each doubtful visit, independently of all
 others (docs/rules.md, rule 7). So the result is that of the contract.
 """
 
@@ -17,9 +17,10 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import DAY, SECOND, format_instant
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.visits import (
+from monitor.ingest.dead_letters import SINGLE, Refusal, Value, refuse, refuse_unreadable
+from monitor.kafka.kafka_python_3_0.batches import Unreadable
+from monitor.kinds.parameters import Parameters
+from monitor.records.visits import (
     ID_BYTES,
     REQUIRED,
     Fault,
@@ -30,8 +31,7 @@ from monitor.contracts.visits import (
     open_record,
     read_visit,
 )
-from monitor.ingest.dead_letters import SINGLE, Refusal, Value, refuse, refuse_unreadable
-from monitor.kafka.kafka_python_3_0.batches import Unreadable
+from monitor.time.instants import DAY, SECOND, format_instant
 
 LONGEST_STAY: Final = 2**61
 """The limit of the default stay in microseconds (73,000 years), so that sums fit 64 bits."""

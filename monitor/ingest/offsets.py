@@ -10,12 +10,12 @@ from typing import Any, Final
 from kafka import TopicPartition
 from kafka.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
 
-from monitor.contracts.instants import MILLISECOND
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import CommittedOffsets, read_committed_offsets
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
+from monitor.time.instants import MILLISECOND
 
 TIMEOUT_MS: Final = 10_000
 _POLL_MS: Final = 100

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Parameters
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.decode import decode_records
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch, count_delays
-from monitor.store.facts import OffsetRange
+from monitor.kinds.facts import OffsetRange
+from monitor.kinds.parameters import Parameters
 from monitor.store.hashing import PersonHasher
+from monitor.time.instants import SECOND
 
 
 def prepare_batch(parameters: Parameters, persons: PersonHasher, fetched: Sequence[Fetched]) -> Batch:

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from monitor.contracts.parameters import Parameters
 from monitor.errors import StoreError, UnreachableError
 from monitor.ingest.dead_letters import DeadLetterTopic, count_by_reason
 from monitor.ingest.people_at_two_places import SeveralPlaces
@@ -21,11 +20,12 @@ from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
+from monitor.kinds.facts import OffsetRange, Portions
+from monitor.kinds.parameters import Parameters
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal, TickEnds
-from monitor.store.facts import OffsetRange, Portions
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_store import RedisStore
 

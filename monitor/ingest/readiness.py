@@ -10,10 +10,10 @@ from typing import Final
 
 from kafka import TopicPartition
 
-from monitor.contracts.instants import SECOND, format_duration
 from monitor.errors import StoreError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.redis_store import RedisStore
+from monitor.time.instants import SECOND, format_duration
 
 TIMEOUT_MS: Final = 10_000
 

@@ -16,13 +16,13 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import MILLISECOND
 from monitor.errors import UnreachableError
 from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.logs import log_unexpected
+from monitor.time.instants import MILLISECOND
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024

@@ -15,16 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic, count_by_reason, refuse_unreadable
 from monitor.ingest.offsets import InputOffsets
 from monitor.kafka.groups import CommittedOffsets
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
+from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.parameters import Parameters
 from monitor.observe.metric_catalog import Recovery
 from monitor.observe.metrics import Metrics
-from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_store import RedisStore
 
 log = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Registry
 from monitor.ingest.dead_letters import DeadLetter
+from monitor.kinds.facts import Facts, OffsetRange, Portions
+from monitor.kinds.parameters import Registry
 from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
-from monitor.store.facts import Facts, OffsetRange, Portions
 from monitor.store.packing import pack_facts
+from monitor.time.instants import SECOND
 
 MOST_FACTS: Final = 300_000
 """A batch with at least this number of facts is not joined with others. Larger writes are hardly faster, and a script

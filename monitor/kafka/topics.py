@@ -11,11 +11,11 @@ from uuid import UUID
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
 
-from monitor.contracts.instants import DAY, MILLISECOND, format_duration
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.record_sizes import estimate_shards, measure_largest_record
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections, make_topic_refusal
+from monitor.kinds.parameters import Parameters
+from monitor.kinds.record_sizes import estimate_shards, measure_largest_record
+from monitor.time.instants import DAY, MILLISECOND, format_duration
 
 log = logging.getLogger(__name__)
 

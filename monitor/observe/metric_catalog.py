@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal, get_args
 
-from monitor.contracts.unknown_causes import CAUSES as UNKNOWN_CAUSES
-from monitor.contracts.visits import Reason
+from monitor.records.unknown_causes import CAUSES as UNKNOWN_CAUSES
+from monitor.records.visits import Reason
 
 PREFIX: Final = "location_monitor"
 FATES: Final = ("applied", "too_late", "not_watched", "expired", "dead_letter")

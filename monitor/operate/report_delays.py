@@ -21,9 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.config.bounded_lines import BoundedLines
 from monitor.config.csv_table import Table
-from monitor.contracts.instants import SECOND, format_duration, parse_duration
 from monitor.errors import DelaysError, DurationError
 from monitor.observe.metric_catalog import PREFIX
+from monitor.time.instants import SECOND, format_duration, parse_duration
 
 METRIC: Final = f"{PREFIX}_report_delay_seconds"
 HEADER: Final = ["delay", "share"]

@@ -7,7 +7,7 @@ import json
 import click
 
 from monitor.config import Config
-from monitor.contracts.schemas import SCHEMAS
+from monitor.records.schemas import SCHEMAS
 
 
 @click.command()

@@ -14,9 +14,9 @@ from urllib.request import urlopen
 import click
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.contracts.instants import SECOND, format_instant
 from monitor.errors import EXIT_FAILED, UnreachableError, UsageError
 from monitor.observe.metric_catalog import PREFIX
+from monitor.time.instants import SECOND, format_instant
 
 _TIMEOUT_SECONDS: Final = 10.0
 

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND
 from monitor.errors import UsageError
+from monitor.time.instants import DAY, HOUR, MINUTE, SECOND
 
 Ints = NDArray[np.int64]
 

@@ -13,9 +13,9 @@ import msgspec
 
 from monitor.client.current_answers import Answer
 from monitor.config import Location
-from monitor.contracts.instants import SECOND, format_instant, to_instant
-from monitor.contracts.parameters import Parameters, Registry
+from monitor.kinds.parameters import Parameters, Registry
 from monitor.page.current_places import STATES, Place, Snapshot
+from monitor.time.instants import SECOND, format_instant, to_instant
 
 CSV_COLUMNS: Final = (
     "location_id",

@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from monitor.config.sections import LANGUAGES
-from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.page import answers
 from monitor.page.bodies import Bodies, Body, StampedBodies, respond
@@ -32,6 +31,7 @@ from monitor.page.languages import choose_language
 from monitor.page.metrics import CountResponses
 from monitor.page.states import States, prepare_past_states, prepare_records
 from monitor.page.static_files import Static, read_openapi
+from monitor.time.instants import format_instant, parse_instant
 
 _BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", not even in an outage
 _FIXED: Final = "public, max-age=86400"

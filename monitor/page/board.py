@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from monitor.contracts.instants import DAY
-from monitor.contracts.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME
 from monitor.page.entries import Entry
+from monitor.records.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME
+from monitor.time.instants import DAY
 
 _EVENT_RECORDS: Final = 256
 _OVERHEAD: Final = 400  # bytes of an entry without its line, measured

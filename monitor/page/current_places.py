@@ -16,9 +16,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from monitor.client.current_answers import Answer, KnownPlaces, State
 from monitor.config import Location
-from monitor.contracts.instants import DAY, SECOND, parse_instant
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.page.feed import Feed, format_position
+from monitor.time.instants import DAY, SECOND, parse_instant
 
 STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
 """All states, the one that counts most first: a place is safe only if all answers about it say so."""

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import AlertSubject, SnapshotSubject
-from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.instants import format_instant, parse_instant
-from monitor.contracts.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, AtTimesSnapshot, HotSpotsSnapshot
 from monitor.errors import TimeError
+from monitor.records.dwell import DwellSnapshot
+from monitor.records.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, AtTimesSnapshot, HotSpotsSnapshot
+from monitor.time.instants import format_instant, parse_instant
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode

@@ -13,12 +13,12 @@ from typing import Final, Literal
 import msgspec
 
 from monitor.client.subscriber_view import SubscriberView
-from monitor.contracts.clock import Clock
-from monitor.contracts.instants import MILLISECOND, format_instant
-from monitor.contracts.parameters import Registry
+from monitor.kinds.parameters import Registry
 from monitor.page.board import Batch, Board, Position
 from monitor.page.bodies import cut
 from monitor.page.entries import Entry
+from monitor.time.clock import Clock
+from monitor.time.instants import MILLISECOND, format_instant
 
 QUEUED_EVENTS: Final = 64
 """The most events that wait for one subscriber. One that is further behind is disconnected, and may resume."""

@@ -13,11 +13,11 @@ import msgspec
 from pydantic import ValidationError
 
 from monitor.client.designated_time import find_upper_bound
-from monitor.contracts.instants import format_instant
-from monitor.contracts.output_records import NoisyCountAlert, OverTimeAlert, PausedAlert
-from monitor.contracts.parameters import Parameters, Registry, find_shard
+from monitor.kinds.parameters import Parameters, Registry, find_shard
 from monitor.page.board import Board
 from monitor.page.entries import Entry, Snapshot
+from monitor.records.output_records import NoisyCountAlert, OverTimeAlert, PausedAlert
+from monitor.time.instants import format_instant
 
 MOST_PERIODS: Final = 2_000
 """The most periods of one history: the latest ones."""

@@ -12,9 +12,9 @@ from typing import Final
 
 from monitor.client.current_answers import About, Answer
 from monitor.config.sections import LANGUAGES, Language, PageSettings
-from monitor.contracts.instants import format_instant, to_datetime
 from monitor.errors import ConfigError, Problem
 from monitor.page.bodies import list_accepted
+from monitor.time.instants import format_instant, to_datetime
 
 Texts = Mapping[str, str]
 

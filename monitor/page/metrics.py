@@ -8,9 +8,9 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor import __version__
-from monitor.contracts.instants import SECOND
 from monitor.observe.metric_catalog import Metric
 from monitor.observe.metrics import Collectors
+from monitor.time.instants import SECOND
 
 OTHER: Final = "other"
 ROUTES: Final = (

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from monitor.client.subscriber import Published, Subscriber
 from monitor.client.verification import Trust, Verification
-from monitor.contracts.instants import MILLISECOND
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.page.entries import Entry, read_entries
+from monitor.time.instants import MILLISECOND
 
 log = logging.getLogger(__name__)
 

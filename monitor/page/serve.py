@@ -10,10 +10,10 @@ from pathlib import Path
 
 from monitor.config import ValidConfig, load_valid_config
 from monitor.config.file_changes import FileChanges
-from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.kafka.connections import build_kafka_connections
 from monitor.page.server import Page, PageParts
+from monitor.time.clock import SystemClock
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,9 @@ from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.client.verification import read_trust
 from monitor.config import Config, Location, ValidConfig
 from monitor.config.sections import PageSettings
-from monitor.contracts.clock import Clock
-from monitor.contracts.instants import MILLISECOND, SECOND
-from monitor.contracts.parameters import Parameters
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Endpoint
 from monitor.page.app import Site
 from monitor.page.board import Board
@@ -37,6 +35,8 @@ from monitor.page.metrics import PageMetrics
 from monitor.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
 from monitor.page.reader import Polled, TopicReader
 from monitor.page.static_files import read_static
+from monitor.time.clock import Clock
+from monitor.time.instants import MILLISECOND, SECOND
 
 log = logging.getLogger(__name__)
 

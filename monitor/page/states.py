@@ -11,10 +11,10 @@ import msgspec
 
 from monitor.client.current_answers import Answer, KnownPlaces
 from monitor.client.subscriber_view import SubscriberView
-from monitor.contracts.instants import format_instant
 from monitor.page.answers import describe_answer
 from monitor.page.board import Board
 from monitor.page.current_places import Place, Present, Snapshot, read_place
+from monitor.time.instants import format_instant
 
 _encode: Final = msgspec.json.Encoder().encode
 

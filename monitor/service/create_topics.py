@@ -11,19 +11,20 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
 
-from monitor.contracts.clock import Clock
-from monitor.contracts.instants import format_instant
-from monitor.contracts.owner_record import make_ledger_record
-from monitor.contracts.parameters import Parameters
 from monitor.errors import FailedError, LedgerError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups
 from monitor.kafka.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.reader import LedgerReader, read_first_offset
+from monitor.ledger.state import LedgerState
+from monitor.ledger.writer import Writer
 from monitor.observe.failpoints import failpoint
+from monitor.records.owner_record import make_ledger_record
 from monitor.service.preflight import read_ledger, read_ledger_partitions, require_shards
 from monitor.store.redis_client import RedisAddress, create_client, read_server_time
-from monitor.ticks.ledger import LedgerReader, Writer, read_first_offset
-from monitor.ticks.ledger_state import LedgerState
+from monitor.time.clock import Clock
+from monitor.time.instants import format_instant
 
 
 class Beginning(Enum):

@@ -8,8 +8,6 @@ import threading
 import time
 from typing import Final
 
-from monitor.contracts.clock import Clock
-from monitor.contracts.instants import SECOND, format_duration, format_instant
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.kafka.topics import TopicWatch
 from monitor.observe.health import Endpoint, Health
@@ -17,6 +15,8 @@ from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
 from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import Clock
+from monitor.time.instants import SECOND, format_duration, format_instant
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,6 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.config.rules_between_keys import find_nearest_multiples
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import (
@@ -21,10 +19,12 @@ from monitor.kafka.topics import (
     list_partition_changes,
     list_risks,
 )
+from monitor.kinds.parameters import Parameters
+from monitor.kinds.record_sizes import measure_place
+from monitor.ledger.period_payments import PeriodPayments
+from monitor.ledger.reader import LedgerReader, read_first_offset
+from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
-from monitor.ticks.ledger import LedgerReader, read_first_offset
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
-from monitor.ticks.period_payments import PeriodPayments
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from monitor.command_line import add_config_option
-from monitor.contracts.clock import SystemClock
 from monitor.observe.logs import LogFormat, set_up_logging
 from monitor.service.keep_running import run as run_service
 from monitor.service.load_settings import load_settings
 from monitor.stop_signals import stop_on_signals
+from monitor.time.clock import SystemClock
 
 
 @click.command()

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from monitor.command_line import add_config_option
-from monitor.contracts.clock import SystemClock
 from monitor.errors import UsageError
 from monitor.kafka.topics import TopicNeeds, check_topics, list_partition_changes, list_risks, list_topic_needs
 from monitor.service.create_topics import Beginning, date_ledger_loss, read_redis_time, set_up
 from monitor.service.load_settings import load_settings
 from monitor.service.preflight import read_ledger_partitions
 from monitor.service.wiring import Settings
+from monitor.time.clock import SystemClock
 
 
 @click.command()

@@ -16,10 +16,6 @@ from functools import partial
 
 from monitor.config import Config, ValidConfig
 from monitor.config.secret_values import read_redis_password, read_sentinel_password
-from monitor.contracts.clock import Clock
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.signed_notes import Signer
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
@@ -30,10 +26,12 @@ from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
+from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Health
 from monitor.observe.logs import log_unexpected
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
+from monitor.records.signed_notes import Signer
 from monitor.service.preflight import Preflight
 from monitor.stop_times import FINISH_SECONDS
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
@@ -46,6 +44,8 @@ from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.ticks.rollout import Candidate, DelayedMembership, compute_version
+from monitor.time.clock import Clock
+from monitor.time.instants import SECOND
 
 log = logging.getLogger(__name__)
 

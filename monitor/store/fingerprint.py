@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from monitor.contracts.parameters import Parameters, Timed
+from monitor.kinds.parameters import Parameters, Timed
 
 FORMAT: Final = 2
 """The version of the facts. Raise it when keys, members or scores change their meaning, or other records are accepted.

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import StoreError
-from monitor.store.facts import CONSENT, HASH_BYTES, PERSON, FactArray, Facts, Portion, make_facts, take_facts
+from monitor.kinds.facts import CONSENT, HASH_BYTES, PERSON, FactArray, Facts, Portion, make_facts, take_facts
 
 Ints = NDArray[np.int64]
 

@@ -34,9 +34,9 @@ from redis.exceptions import TimeoutError as SlowError
 from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
-from monitor.contracts.instants import SECOND
 from monitor.errors import ConfigError, FailedError, StoreError, UnreachableError
 from monitor.kafka.tls_errors import explain_tls_error
+from monitor.time.instants import SECOND
 
 Client = Redis | RedisCluster
 """A connection pool to one server, or to the nodes of a cluster."""

@@ -16,10 +16,8 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Parameters
 from monitor.errors import EvictionError, StoreError
-from monitor.store.facts import (
+from monitor.kinds.facts import (
     COMPLETE_FROM_START,
     NEVER,
     OffsetRange,
@@ -29,6 +27,7 @@ from monitor.store.facts import (
     StoredShard,
     Window,
 )
+from monitor.kinds.parameters import Parameters
 from monitor.store.keys import PROGRESS, Keys, make_service_pattern, parse_progress
 from monitor.store.packing import count_members, read_stays
 from monitor.store.redis_client import (
@@ -43,6 +42,7 @@ from monitor.store.redis_client import (
     read_eviction_policies,
     translate_error,
 )
+from monitor.time.instants import SECOND
 
 _LEAST_EXPIRY: Final = 3_600
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from monitor.contracts.clock import Clock
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal, TickEnds
 from monitor.store.redis_store import RedisStore
 from monitor.ticks.input_topic import InputTopic
+from monitor.time.clock import Clock
 
 
 class StoreClock:

@@ -14,23 +14,23 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.dwell import make_dwell_record
-from monitor.contracts.output_records import (
+from monitor.kinds.facts import Question, Reading
+from monitor.kinds.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
+from monitor.ledger.state import LedgerState
+from monitor.privacy import at_least, at_times, dwell, hot_spots
+from monitor.privacy.at_times import AtTimesRule
+from monitor.privacy.noise import Noise
+from monitor.records.dwell import make_dwell_record
+from monitor.records.output_records import (
     DesignatedTime,
     OutputRecord,
     make_at_times_record,
     make_hot_spots_record,
     name_answer,
 )
-from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
-from monitor.contracts.unknown_causes import FACTS_MISSING, LEDGER_LOST, NOT_SIGNED
-from monitor.privacy import at_least, at_times, dwell, hot_spots
-from monitor.privacy.at_times import AtTimesRule
-from monitor.privacy.noise import Noise
-from monitor.store.facts import Question, Reading
+from monitor.records.unknown_causes import FACTS_MISSING, LEDGER_LOST, NOT_SIGNED
 from monitor.ticks.decide_over_time import OverTimeDecider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Decision:
     """The records of one tick, and the number of answers by (monitor, status).
 
     `unknown`: the shards with a reading that have an unknown answer, each with the cause
-    (`monitor.contracts.unknown_causes`). `checkpoint`: the signature of the records, if answers are signed. `lost`: the
+    (`monitor.records.unknown_causes`). `checkpoint`: the signature of the records, if answers are signed. `lost`: the
     number of answers that a killed owner has appended without a signature. They are not published again.
     """
 

@@ -9,14 +9,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.output_records import OutputRecord, OverTimeWriter, name_answer
-from monitor.contracts.parameters import OverTime, Parameters
+from monitor.kinds.facts import Window
+from monitor.kinds.parameters import OverTime, Parameters
+from monitor.ledger.state import LedgerState
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
-from monitor.store.facts import Window
+from monitor.records.output_records import OutputRecord, OverTimeWriter, name_answer
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState
 
 _Key = TypeVar("_Key", int, Fraction)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.contracts.unknown_causes import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE
 from monitor.errors import StoreError, UnreachableError
+from monitor.kinds.facts import Question, Reading
 from monitor.observe.failpoints import failpoint
-from monitor.store.facts import Question, Reading
+from monitor.records.unknown_causes import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE
 from monitor.ticks.context import ReleaseContext
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class Evidence:
 
     A reading is complete if it contains all records stamped before as_of.
 
-    `causes`: why each shard without a reading is unknown (`monitor.contracts.unknown_causes`). `behind`: for each input
+    `causes`: why each shard without a reading is unknown (`monitor.records.unknown_causes`). `behind`: for each input
     partition, the offset that the facts had reached, and the end that they had to reach; empty if this is not known.
     """
 

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from monitor.contracts.instants import SECOND, format_instant
-from monitor.contracts.output_records import OutputRecord
 from monitor.errors import MonitorError, UnreachableError
 from monitor.observe.logs import log_unexpected
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.owner import Owner
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.rollout import DelayedMembership
 from monitor.ticks.upkeep import Upkeep
+from monitor.time.instants import SECOND, format_instant
 
 log = logging.getLogger(__name__)
 

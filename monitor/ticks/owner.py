@@ -11,21 +11,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from monitor.contracts.clock import Clock
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.owner_record import make_owner_record
-from monitor.contracts.parameters import Parameters, Total, find_shard
-from monitor.contracts.signed_notes import Signer
 from monitor.errors import LedgerError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters, Total, find_shard
+from monitor.ledger.period_payments import declare_charges
+from monitor.ledger.reader import LedgerReader, require_ledger
+from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.state import LedgerState, OwnerTerms, find_later
+from monitor.ledger.writer import ACKNOWLEDGED_SECONDS, Writer
 from monitor.observe.failpoints import failpoint
 from monitor.privacy.noise import Noise
+from monitor.records.output_records import OutputRecord
+from monitor.records.owner_record import make_owner_record
+from monitor.records.signed_notes import Signer
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, LedgerReader, Writer, require_ledger
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms, find_later
-from monitor.ticks.period_payments import declare_charges
-from monitor.ticks.signed_log import SignedLog
+from monitor.time.clock import Clock
 
 log = logging.getLogger(__name__)
 

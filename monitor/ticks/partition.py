@@ -13,19 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from monitor.contracts.instants import SECOND, format_instant
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.unknown_causes import STORE_UNREACHABLE
 from monitor.errors import FencedError, UnreachableError
+from monitor.kinds.parameters import Parameters
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
+from monitor.records.output_records import OutputRecord
+from monitor.records.unknown_causes import STORE_UNREACHABLE
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence, EvidenceReader
 from monitor.ticks.owner import NOT_SIGNED, Owner, Rest
 from monitor.ticks.tick_reports import TickReports
 from monitor.ticks.upkeep import Upkeep
+from monitor.time.instants import SECOND, format_instant
 
 log = logging.getLogger(__name__)
 

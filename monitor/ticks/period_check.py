@@ -4,7 +4,7 @@ An owner first writes its owner record, which contains the charges of its config
 partitions. If two owners take over at the same time, at least one of them sees the record of the other.
 
 Two configurations may answer in turns. A place then costs the larger of its two charges. Equal sets of designated times
-cost the larger one too, and different sets cost the sum (`monitor.ticks.period_payments`). If the result is too large
+cost the larger one too, and different sets cost the sum (`monitor.ledger.period_payments`). If the result is too large
 only because of the other owner, this owner is fenced and its records are read again.
 """
 
@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.contracts.charges_record import Charges
-from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.ledger import LedgerReader, Writer, require_ledger
-from monitor.ticks.ledger_state import LedgerState, Spent
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.period_payments import PeriodPayments
+from monitor.ledger.reader import LedgerReader, require_ledger
+from monitor.ledger.state import LedgerState, Spent
+from monitor.ledger.writer import Writer
+from monitor.records.charges_record import Charges
 from monitor.ticks.owner import OwnerRecords
-from monitor.ticks.period_payments import PeriodPayments
 
 log = logging.getLogger(__name__)
 

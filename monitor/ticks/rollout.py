@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from monitor.contracts.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
 from monitor.errors import FailedError, StoreError, UnreachableError
 from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids
 from monitor.kafka.membership import Membership
+from monitor.kinds.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
 from monitor.observe.logs import log_unexpected
 
 _DIGITS: Final = 16

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from monitor.contracts.parameters import Parameters
 from monitor.errors import StoreError, UnreachableError
+from monitor.kinds.parameters import Parameters
 from monitor.store.redis_store import RedisStore
 
 log = logging.getLogger(__name__)

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import SECOND
 from monitor.errors import FailedError
 from monitor.operate.replay.driver import Replay, prepare_empty
 from monitor.service.wiring import Settings
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import SECOND
 from simulators.bench.bench import Bench
 from simulators.bench.flink import measure_flink
 from simulators.bench.line import Line, Target

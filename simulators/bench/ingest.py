@@ -12,7 +12,6 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.clock import SystemClock
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
@@ -20,15 +19,16 @@ from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
 from monitor.ingest.write_queue import MOST_FACTS
 from monitor.kafka.topics import list_topic_needs
+from monitor.kinds.facts import OffsetRange, Portions
 from monitor.observe.metric_catalog import PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import run_preflight
 from monitor.service.wiring import Settings, create_store
-from monitor.store.facts import OffsetRange, Portions
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SystemClock
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target
 from simulators.bench.site import PARTITIONS, PEOPLE, make_records, prepare_site

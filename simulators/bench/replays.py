@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.operate.replay.driver import plan_replay, replay
+from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target
 from simulators.bench.site import place_id, prepare_site

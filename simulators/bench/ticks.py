@@ -18,28 +18,28 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY, HOUR, SECOND, parse_instant
-from monitor.contracts.owner_record import make_ledger_record
-from monitor.contracts.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
+from monitor.kinds.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.ledger.writer import Writer
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
+from monitor.records.owner_record import make_ledger_record
 from monitor.service.keep_running import collect_garbage_rarely
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.ledger import Writer
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.time.schedule import Schedule
+from monitor.time.slot_grid import SlotGrid
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target
 

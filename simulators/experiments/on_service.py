@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
-from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.contracts.ledger_entries import AtTimesEntry
-from monitor.contracts.slot_grid import SlotGrid
+from monitor.records.ledger_entries import AtTimesEntry
+from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.time.slot_grid import SlotGrid
 from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import PEOPLE_FLOW, Place

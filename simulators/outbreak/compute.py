@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from monitor.contracts.instants import DAY
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import FailedError
 from monitor.operate.plan.find_plans import find
 from monitor.operate.plan.outcomes import PlanOutcome
@@ -20,6 +18,8 @@ from monitor.operate.report_delays import ReportDelays
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.time.instants import DAY
+from monitor.time.slot_grid import SlotGrid
 from simulators.outbreak import grids
 from simulators.outbreak.designated import decide
 from simulators.outbreak.events import Epidemic

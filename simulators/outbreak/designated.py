@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from monitor.contracts.instants import DAY, format_duration
-from monitor.contracts.schedule import Schedule
 from monitor.privacy import at_times
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.noise import Noise
+from monitor.time.instants import DAY, format_duration
+from monitor.time.schedule import Schedule
 from simulators.outbreak.measure import PER
 from simulators.outbreak.reports import Counts, Timeline
 

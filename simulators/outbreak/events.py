@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UsageError
+from monitor.time.instants import parse_instant
 from simulators.experiments.data import read_rows
 
 COLUMNS: Final = ("id", "version", "published", "event", "location", "start", "end")

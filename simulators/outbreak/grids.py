@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from monitor.contracts.instants import DAY, HOUR, parse_instant
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.operate.plan.find_plans import OverTimeOptions
 from monitor.operate.plan.targets import Targets
+from monitor.time.instants import DAY, HOUR, parse_instant
+from monitor.time.slot_grid import SlotGrid
 from simulators.outbreak.designated import AtTimesSetting
 from simulators.outbreak.on_service import OverTimeSetting
 

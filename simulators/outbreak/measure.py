@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from monitor.contracts.instants import DAY
+from monitor.time.instants import DAY
 from simulators.continuous_noise import Floats
 from simulators.outbreak.reports import Counts, Timeline
 from simulators.outbreak.ways import Answers, Flags

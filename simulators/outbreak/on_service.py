@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from monitor.audit import AuditReport, audit
-from monitor.contracts.instants import DAY, format_duration, format_instant
-from monitor.contracts.ledger_entries import OverTimeEntry
 from monitor.operate.replay.driver import Summary
 from monitor.privacy.epsilon import format_epsilon
+from monitor.records.ledger_entries import OverTimeEntry
+from monitor.time.instants import DAY, format_duration, format_instant
 from simulators.outbreak.designated import Designated
 from simulators.outbreak.reports import Report, Timeline
 from simulators.outbreak.ways import Answers, make_empty

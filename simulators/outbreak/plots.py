@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from monitor.contracts.instants import DAY, to_datetime
+from monitor.time.instants import DAY, to_datetime
 from simulators.experiments.plots import make_canvas
 from simulators.outbreak.compute import Tree, count_busiest
 from simulators.outbreak.measure import find_first_alarms

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.slot_grid import SlotGrid
+from monitor.time.slot_grid import SlotGrid
 from simulators.outbreak.events import Epidemic, Event, Version
 
 Counts = NDArray[np.int64]

@@ -25,13 +25,16 @@ LAYERS: Final = (
     "stop_times",
     "new_files",
     "privacy",
-    "contracts",
+    "time",
+    "records",
+    "kinds",
     "command_line",
     "config",
     "observe",
     "kafka",
     "store",
     "ingest",
+    "ledger",
     "ticks",
     "service",
     "onesided",
@@ -57,7 +60,7 @@ LAYERS: Final = (
 """The folders and modules of `monitor` and of `monitor/operate`, lowest first."""
 
 SERVICE: Final = ("monitor.service.wiring", "monitor.service.keep_running", "monitor.service.run_command")
-SERVICE_ROOMS: Final = ("store", "ingest", "ticks", "service")
+SERVICE_ROOMS: Final = ("store", "ingest", "ledger", "ticks", "service")
 AROUND: Final = ("onesided", "client", "audit", "operate", "page")
 """What is around the service, and not part of it."""
 
@@ -187,7 +190,7 @@ def test_reader_loads_no_service(reader: str) -> None:
         ("kafka/topics.py", "from monitor.operate.demo import run_demo", "monitor.operate.demo.run_demo"),
         ("client/places.py", "import monitor.page.board", "monitor.page.board"),
         ("store/keys.py", "import monitor.ticks.loop", "monitor.ticks.loop"),
-        ("privacy/noise.py", "def late():\n    from monitor import contracts", "monitor.contracts"),
+        ("privacy/noise.py", "def late():\n    from monitor import records", "monitor.records"),
         ("errors.py", "if TYPE_CHECKING:\n    from monitor.config import Config", "monitor.config"),
     ],
     ids=["command", "reader in reader", "neighbour", "function", "type checking"],

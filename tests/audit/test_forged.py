@@ -19,9 +19,9 @@ import pytest
 from pydantic import ValidationError
 
 from monitor.audit.configuration import read_terms
-from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.output_records import AtTimesSnapshot, HotSpotsSnapshot, OverTimeAlert
-from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
+from monitor.records.dwell import DwellSnapshot
+from monitor.records.output_records import AtTimesSnapshot, HotSpotsSnapshot, OverTimeAlert
+from monitor.records.owner_record import LedgerRecord, OwnerRecord
 from tests.audit.conftest import Tiny, show
 from tests.audit.records import charges, owner, record
 

@@ -14,9 +14,9 @@ import pytest
 
 from monitor.audit.parsing import parse_instant
 from monitor.config import load_valid_config
-from monitor.contracts.clock import SteppedClock
 from monitor.kafka.connections import KafkaConnections
 from monitor.page.server import Page, PageParts
+from monitor.time.clock import SteppedClock
 from tests.audit.records import charges, owner
 from tests.audit.test_auditor import run_auditor, write_service
 from tests.audit.test_follow import Published, run

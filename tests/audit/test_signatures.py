@@ -22,9 +22,9 @@ from monitor.audit.follow import Follower
 from monitor.audit.live.result import ResultFile
 from monitor.audit.parsing import parse_instant
 from monitor.audit.signatures import Signatures, read_public_key
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.signed_notes import create_signing_key, read_signing_key
-from monitor.ticks.signed_log import SignedLog
+from monitor.ledger.signed_log import SignedLog
+from monitor.records.output_records import OutputRecord
+from monitor.records.signed_notes import create_signing_key, read_signing_key
 from tests.audit.conftest import Tiny
 from tests.audit.records import NIGHT, as_of, charges, night, owner
 from tests.audit.test_auditor import run_auditor, write_service

@@ -19,9 +19,9 @@ from monitor.audit.configuration import AuditTerms, read_terms
 from monitor.audit.live import audit_topics
 from monitor.audit.visits import decode
 from monitor.cli import main
-from monitor.contracts.parameters import Parameters
 from monitor.ingest.decode import decode_records
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
+from monitor.kinds.parameters import Parameters
 from tests.audit.conftest import Tiny
 from tests.audit.test_auditor import write_service
 from tests.audit.test_follow import HIDDEN, Published, open_transaction, run

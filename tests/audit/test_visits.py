@@ -12,7 +12,7 @@ from monitor.audit import AuditError, audit
 from monitor.audit.configuration import read_terms
 from monitor.audit.recount import create_recounts
 from monitor.audit.visits import decode, parse_visits, read_visits
-from monitor.contracts.visits import Fault, open_record, read_visit
+from monitor.records.visits import Fault, open_record, read_visit
 from tests.audit.conftest import Tiny
 
 DAY = "2026-01-01T"

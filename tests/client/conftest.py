@@ -11,7 +11,7 @@ import pytest
 
 from monitor.config import ValidConfig, load_valid_config
 from monitor.config.kafka_and_redis import KafkaSettings
-from monitor.contracts.output_records import OutputRecord
+from monitor.records.output_records import OutputRecord
 from monitor.service.wiring import Settings, prepare_settings
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka

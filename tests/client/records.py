@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from monitor.contracts.dwell import make_dwell_record
-from monitor.contracts.instants import HOUR, parse_instant
-from monitor.contracts.output_records import (
+from monitor.kinds.parameters import Registry
+from monitor.privacy.over_time import Mark, OverTimeRule, step
+from monitor.privacy.sum_and_count import PairedTotals
+from monitor.records.dwell import make_dwell_record
+from monitor.records.output_records import (
     OutputRecord,
     make_at_times_record,
     make_hot_spots_record,
     make_over_time_record,
 )
-from monitor.contracts.parameters import Registry
-from monitor.contracts.slot_grid import SlotGrid
-from monitor.privacy.over_time import Mark, OverTimeRule, step
-from monitor.privacy.sum_and_count import PairedTotals
+from monitor.time.instants import HOUR, parse_instant
+from monitor.time.slot_grid import SlotGrid
 
 SLOTS = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 REGISTRY = Registry(("market", "park", "school", "clinic"), 2)

@@ -19,9 +19,9 @@ from monitor.client.exporter import (
     export_command,
 )
 from monitor.client.places import open_places
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, SECOND
 from monitor.service.wiring import Settings
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, SECOND
 from tests.client.conftest import Publish
 from tests.client.records import REGISTRY, SLOTS, over_time
 from tests.conftest import Eventually

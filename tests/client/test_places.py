@@ -19,14 +19,14 @@ from kafka.admin import KafkaAdminClient
 from monitor.client import Known, Places, connect, subscribe
 from monitor.client.places import open_places
 from monitor.client.verification import Trust
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY, HOUR, MINUTE, to_datetime
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import find_shard
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import TimeError, TokenError, UnreachableError
+from monitor.kinds.parameters import find_shard
+from monitor.ledger.signed_log import SignedLog
+from monitor.records.output_records import OutputRecord
 from monitor.service.wiring import Settings
-from monitor.ticks.signed_log import SignedLog
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY, HOUR, MINUTE, to_datetime
+from monitor.time.slot_grid import SlotGrid
 from tests.client.conftest import Publish
 from tests.client.records import REGISTRY, SLOTS, over_time, snapshot
 from tests.conftest import Eventually

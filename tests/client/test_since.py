@@ -14,10 +14,10 @@ from monitor.client import verification as verification_module
 from monitor.client.current_answers import KnownPlaces
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.verification import FEWEST_WAITING, Verification, read_trust
-from monitor.contracts.instants import DAY, HOUR, MINUTE, format_instant
-from monitor.contracts.output_records import AT_TIMES, OutputRecord, make_record
-from monitor.contracts.parameters import find_shard
 from monitor.errors import UsageError
+from monitor.kinds.parameters import find_shard
+from monitor.records.output_records import AT_TIMES, OutputRecord, make_record
+from monitor.time.instants import DAY, HOUR, MINUTE, format_instant
 from tests.client.records import REGISTRY, SLOTS, over_time, snapshot
 from tests.client.test_verification import ATTACKS, Ticks, alter, make_ticks
 from tests.kit.signed import SIGNER, TOPIC_ID, make_answers, open_log, publish

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from monitor.client.current_answers import Answer, Known
 from monitor.client.places import SteadyTime
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import HOUR, MINUTE, SECOND
+from monitor.time.clock import SystemClock
+from monitor.time.instants import HOUR, MINUTE, SECOND
 
 
 @dataclass

@@ -12,8 +12,8 @@ import pytest
 
 from monitor.client.current_answers import Answer, Known, KnownPlaces
 from monitor.client.subscriber_view import SubscriberView, keep_for
-from monitor.contracts.instants import SECOND, parse_instant, to_instant
-from monitor.contracts.parameters import Registry
+from monitor.kinds.parameters import Registry
+from monitor.time.instants import SECOND, parse_instant, to_instant
 
 _FILE: Final = Path(__file__).parents[2] / "docs" / "vectors" / "answers.json"
 VECTORS: Final[dict[str, dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))

@@ -12,8 +12,8 @@ import pytest
 
 from monitor.client.subscriber import Published
 from monitor.client.verification import Verification
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.signed_notes import create_signing_key, read_public_key, read_signing_key
+from monitor.records.output_records import OutputRecord
+from monitor.records.signed_notes import create_signing_key, read_public_key, read_signing_key
 from tests.kit.signed import SIGNER, TOPIC_ID, make_answers, open_log, publish, sign
 
 Ticks = list[list[OutputRecord]]

@@ -18,12 +18,12 @@ from monitor.client.subscriber import read_topic_id
 from monitor.client.watch import watch
 from monitor.config import ValidConfig
 from monitor.config.sections import SigningSettings
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY
-from monitor.contracts.owner_record import make_owner_record
 from monitor.errors import TopicError
+from monitor.ledger.signed_log import SignedLog
+from monitor.records.owner_record import make_owner_record
 from monitor.service.wiring import Settings
-from monitor.ticks.signed_log import SignedLog
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY
 from tests.client.conftest import Publish
 from tests.client.records import SLOTS, over_time
 from tests.conftest import Eventually

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.instants import DAY
+from monitor.time.instants import DAY
 from tests.config.conftest import ABSENT
 
 

@@ -15,10 +15,10 @@ from monitor.config.derive_parameters import derive_parameters
 from monitor.config.monitors import HotSpotsMonitor
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import charge_monitor, compute_max_lead, count_most_designated_times
-from monitor.contracts.instants import DAY
 from monitor.errors import ConfigError
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.dwell import DwellRule
+from monitor.time.instants import DAY
 from tests.config.conftest import ABSENT
 
 PLACES: Final = (Location("shibuya"), Location("shinjuku"))

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor, load_config
 from monitor.config.describe_problems import find_similar
-from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.errors import EXIT_USAGE, ConfigError
+from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from tests.config.conftest import ABSENT
 
 

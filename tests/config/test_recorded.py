@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from monitor.config import Location
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
-from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
-from monitor.contracts.output_records import (
+from monitor.errors import ConfigError
+from monitor.kinds.parameters import AtTimes, HotSpots, OverTime, Parameters
+from monitor.privacy.over_time import Mark, OverTimeAnswer
+from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
+from monitor.records.output_records import (
     OutputRecord,
     make_at_times_record,
     make_hot_spots_record,
     make_over_time_record,
 )
-from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters
-from monitor.errors import ConfigError
-from monitor.privacy.over_time import Mark, OverTimeAnswer
 
 PLACES = tuple(Location(f"place-{number}") for number in range(4))
 LARGEST = 10**12

@@ -24,8 +24,8 @@ from monitor.config.secret_values import (
     report_key_modes,
     require_files,
 )
-from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import ConfigError, UsageError
+from monitor.records.signed_notes import create_signing_key, read_signing_key
 from tests.config.conftest import ABSENT
 from tests.kit.signed import SIGNER
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.contracts.instants import MILLISECOND, SECOND, YEAR, format_duration, parse_duration
-from monitor.contracts.schedule import Schedule
+from monitor.time.instants import MILLISECOND, SECOND, YEAR, format_duration, parse_duration
+from monitor.time.schedule import Schedule
 
 EPSILON: Final = "an exact ε above zero"
 NAME: Final = "a name of at most 100 letters, digits, - and _"

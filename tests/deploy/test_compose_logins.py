@@ -32,9 +32,9 @@ from kafka.errors import AuthorizationError
 from monitor.config import load_config
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
+from monitor.ledger.reader import read_partition
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.operate.servers.ports import ReservedPort
-from monitor.ticks.ledger import read_partition
 from tests.conftest import Eventually
 from tests.deploy.compose_file import VARIABLE, fill_in, translate
 from tests.docs.blocks import read_blocks

@@ -12,9 +12,9 @@ from monitor import errors
 from monitor.audit.live.metrics import AUDITOR_METRICS
 from monitor.cli import main
 from monitor.client.exporter import PUBLIC_METRICS
-from monitor.contracts.visits import Reason
 from monitor.observe.metric_catalog import METRICS, Metric
 from monitor.page.metrics import PAGE_METRICS
+from monitor.records.visits import Reason
 
 WIDTH: Final = 100
 

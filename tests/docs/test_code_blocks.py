@@ -26,11 +26,11 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.config.whole_config import Config
-from monitor.contracts.output_records import AtTimesSnapshot, OverTimeAlert
-from monitor.contracts.parameters import find_shard
-from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
-from monitor.contracts.visits import Fault
+from monitor.kinds.parameters import find_shard
 from monitor.page.static_files import read_openapi
+from monitor.records.output_records import AtTimesSnapshot, OverTimeAlert
+from monitor.records.schemas import build_alerts_schema, build_visits_schema
+from monitor.records.visits import Fault
 from simulators.cli import cli as simulators
 from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, read_documents

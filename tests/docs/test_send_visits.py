@@ -19,11 +19,11 @@ import pytest
 from kafka import TopicPartition
 
 from monitor.audit.visits import parse_visits
-from monitor.contracts.instants import MINUTE, parse_instant
-from monitor.contracts.visits import Fault, Reason, Visit, open_record, read_visit
 from monitor.kafka.connections import KafkaConnections
 from monitor.operate.servers.jars import fetch_kafka
 from monitor.operate.servers.ports import ReservedPort
+from monitor.records.visits import Fault, Reason, Visit, open_record, read_visit
+from monitor.time.instants import MINUTE, parse_instant
 from tests.conftest import Eventually
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document

@@ -13,9 +13,9 @@ from typing import Final
 
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from monitor.contracts.examples import make_examples
-from monitor.contracts.parameters import find_shard
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import find_shard
+from monitor.records.examples import make_examples
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
 from tests.needed_programs import report_missing

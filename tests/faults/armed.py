@@ -26,13 +26,13 @@ from typing import Final
 import click
 
 import monitor.cli
-from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.observe.failpoints import arm
 from monitor.observe.logs import set_up_logging
 from monitor.service.keep_running import run
 from monitor.service.load_settings import load_settings
 from monitor.stop_signals import stop_on_signals
+from monitor.time.clock import SystemClock
 
 POLL_SECONDS: Final = 0.01
 

@@ -17,10 +17,10 @@ import redis
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from monitor.contracts.instants import HOUR
 from monitor.errors import EXIT_REFUSED, MonitorError
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
+from monitor.time.instants import HOUR
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.kit.processes import Instance

@@ -15,13 +15,13 @@ import lz4.frame
 import pytest
 import zstandard
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import SECOND
+from monitor.kinds.facts import Question
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import create_store
-from monitor.store.facts import Question
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SystemClock
+from monitor.time.instants import SECOND
 from tests.builders import build_visit
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown, Shape

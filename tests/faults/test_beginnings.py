@@ -14,12 +14,13 @@ import redis
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.kafka.groups import list_groups
 from monitor.kafka.topics import list_topic_needs
+from monitor.ledger.reader import read_partition
+from monitor.ledger.writer import Writer
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import SetupResult
 from monitor.service.preflight import read_ledger, run_preflight
 from monitor.service.wiring import create_store
-from monitor.ticks.ledger import Writer, read_partition
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.steps import RUN_FAILPOINTS
 from tests.faults.town import ARMED, FaultTown, Shape

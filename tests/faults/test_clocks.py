@@ -7,8 +7,8 @@ from http import HTTPStatus
 
 import pytest
 
-from monitor.contracts.instants import HOUR, SECOND, parse_instant
 from monitor.operate.servers import EmbeddedValkey
+from monitor.time.instants import HOUR, SECOND, parse_instant
 from tests.faults.conftest import MakeScene
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka

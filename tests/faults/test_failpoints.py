@@ -15,9 +15,9 @@ from monitor.audit.findings import SIGNED, Findings
 from monitor.audit.signatures import Signatures, read_public_key
 from monitor.client.subscriber import Published, read_topic_id
 from monitor.client.verification import Verification
-from monitor.contracts.checkpoints import NOT_IN_THE_TREE
-from monitor.contracts.signed_notes import read_signing_key
 from monitor.observe.failpoints import FAILPOINTS
+from monitor.records.checkpoints import NOT_IN_THE_TREE
+from monitor.records.signed_notes import read_signing_key
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.faults.steps import RUN_FAILPOINTS

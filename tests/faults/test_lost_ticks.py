@@ -30,8 +30,8 @@ from typing import Final
 
 import pytest
 
-from monitor.contracts.instants import MINUTE, SECOND, parse_instant
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
+from monitor.time.instants import MINUTE, SECOND, parse_instant
 from tests.faults.test_walk import choose_seed
 from tests.faults.town import FaultTown, Shape
 from tests.kit.processes import Instance

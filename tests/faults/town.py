@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from monitor.contracts.instants import MINUTE, SECOND, format_instant
-from monitor.contracts.signed_notes import create_signing_key
+from monitor.records.signed_notes import create_signing_key
+from monitor.time.instants import MINUTE, SECOND, format_instant
 from tests.faults.traffic import Traffic
 from tests.kit.processes import CLI, Instance
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from kafka.errors import KafkaError
 
-from monitor.contracts.instants import MILLISECOND, SECOND
 from monitor.kafka.connections import KafkaConnections
+from monitor.time.instants import MILLISECOND, SECOND
 from tests.builders import build_visit
 from tests.faults.bad_records import make_bad_records
 

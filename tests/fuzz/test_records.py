@@ -14,9 +14,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from monitor.contracts.parameters import Parameters
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import Columns, decode_records
+from monitor.kinds.parameters import Parameters
 from monitor.service.wiring import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
 from tests.ingest.one_by_one import decode

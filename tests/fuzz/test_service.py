@@ -15,14 +15,14 @@ import pytest
 from monitor.audit import audit_topics
 from monitor.audit.live.topics import KafkaTopics
 from monitor.audit.reader import Sources
-from monitor.contracts.clock import SteppedClock
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
+from monitor.kinds.facts import Question
 from monitor.observe.metric_catalog import PREFIX
 from monitor.operate.replay.driver import Replay, prepare_empty
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.wiring import Settings
-from monitor.store.facts import Question
+from monitor.time.clock import SteppedClock
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
 from tests.kit.topics import open_input, read_header, read_topic
 from tests.shared_kafka import SharedKafka

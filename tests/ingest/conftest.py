@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.contracts.instants import DAY, HOUR, MINUTE, parse_instant
-from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
+from monitor.kinds.parameters import AtTimes, Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.hashing import PersonHasher
+from monitor.time.instants import DAY, HOUR, MINUTE, parse_instant
+from monitor.time.schedule import Schedule
+from monitor.time.slot_grid import SlotGrid
 from tests.builders import build_parameters, watch
 from tests.conftest import Eventually
 from tests.ingest.world import World

@@ -12,13 +12,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from monitor.contracts.parameters import Dwell, Parameters
-from monitor.contracts.visits import Reason
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
+from monitor.kinds.parameters import Dwell, Parameters
 from monitor.privacy.dwell import DwellRule
+from monitor.records.visits import Reason
 from monitor.store.hashing import PersonHasher
+from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from tests.builders import build_visit
 from tests.store.packed import Present, Seen, list_present, list_seen
 

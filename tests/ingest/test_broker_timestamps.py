@@ -10,12 +10,12 @@ import pytest
 import zstandard
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.contracts.instants import HOUR
 from monitor.ingest.source import InputLog, find_unstamped
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.operate.check.start_probe import InputProbe
+from monitor.time.instants import HOUR
 from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.kit.topics import create_topic

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.contracts.instants import DAY, MINUTE, format_instant, parse_instant
-from monitor.contracts.parameters import AtTimes
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.ingest.decode import LONGEST_STAY, Columns, decode_records, parse_instants
+from monitor.kinds.parameters import AtTimes
+from monitor.records.visits import Fault, Reason, open_record
+from monitor.time.instants import DAY, MINUTE, format_instant, parse_instant
+from monitor.time.schedule import Schedule
 from tests.builders import build_parameters
 from tests.ingest.one_by_one import decode
 

@@ -11,7 +11,7 @@ from kafka.errors import LogTruncationError
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.reader import Reader
-from monitor.store.facts import COMPLETE_FROM_START
+from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.store.keys import Keys
 from tests.conftest import Eventually
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, World, persons

@@ -7,11 +7,11 @@ from contextlib import closing
 
 import pytest
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters
+from monitor.time.clock import SystemClock
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 from tests.store.memory import MemoryWindows

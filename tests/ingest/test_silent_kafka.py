@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from tests.ingest.world import World
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
-from monitor.store.facts import COMPLETE_FROM_START
+from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR
 from tests.conftest import Eventually
 from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, World, persons, read_committed
 

@@ -13,14 +13,14 @@ import pytest
 import snappy
 import zstandard
 
-from monitor.contracts.dead_letter_record import DeadLetterHeaders
-from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import SINGLE, DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
-from monitor.store.facts import COMPLETE_FROM_START
+from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.parameters import Parameters
+from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from tests.conftest import Eventually

@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monitor.contracts.instants import HOUR
-from monitor.contracts.parameters import Registry
-from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest import write_queue
 from monitor.ingest.accept import APPLIED, EXPIRED
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue, count_delays
-from monitor.store.facts import SEEN, Facts, OffsetRange, Portions
+from monitor.kinds.facts import SEEN, Facts, OffsetRange, Portions
+from monitor.kinds.parameters import Registry
+from monitor.records.visits import Fault, Reason
+from monitor.time.instants import HOUR
 from tests.faults.facts import unpack_block
 
 LIMIT_SECONDS = 10.0

@@ -22,9 +22,6 @@ from typing import Any
 import redis
 from kafka import TopicPartition
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import MINUTE
-from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
@@ -32,14 +29,17 @@ from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, name_input_group
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
+from monitor.kinds.facts import Question, Reading
+from monitor.kinds.parameters import Parameters
 from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
 from monitor.observe.metrics import Metrics
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
-from monitor.store.facts import Question, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import MINUTE
 from tests.builders import build_visit
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka

@@ -11,10 +11,6 @@ from uuid import UUID
 import pytest
 
 from monitor.config.kafka_and_redis import KafkaSettings
-from monitor.contracts.instants import DAY, HOUR, MILLISECOND
-from monitor.contracts.output_records import make_at_times_record, make_hot_spots_record
-from monitor.contracts.parameters import HotSpots, Parameters, Registry
-from monitor.contracts.schedule import Schedule
 from monitor.errors import TopicError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import (
@@ -27,7 +23,11 @@ from monitor.kafka.topics import (
     list_risks,
     list_topic_needs,
 )
+from monitor.kinds.parameters import HotSpots, Parameters, Registry
 from monitor.operate.replay.driver import adapt_topic_needs
+from monitor.records.output_records import make_at_times_record, make_hot_spots_record
+from monitor.time.instants import DAY, HOUR, MILLISECOND
+from monitor.time.schedule import Schedule
 from tests.topic_fixtures import TopicSet
 
 

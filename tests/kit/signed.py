@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from monitor.client.subscriber import Published
-from monitor.contracts.instants import HOUR
-from monitor.contracts.output_records import OVER_TIME, OutputRecord, make_record
-from monitor.contracts.signed_notes import Signer
-from monitor.ticks.signed_log import SignedLog
+from monitor.ledger.signed_log import SignedLog
+from monitor.records.output_records import OVER_TIME, OutputRecord, make_record
+from monitor.records.signed_notes import Signer
+from monitor.time.instants import HOUR
 
 TOPIC_ID: Final = "topic-1"
 SIGNER: Final = Signer("example.org/town", bytes(range(32)))

@@ -18,10 +18,10 @@ import yaml
 from kafka import TopicPartition
 
 from monitor.config import load_valid_config
-from monitor.contracts.clock import SystemClock
 from monitor.kafka.connections import KafkaConnections
 from monitor.service.create_topics import Beginning, SetupResult, set_up
 from monitor.service.wiring import Settings, prepare_settings
+from monitor.time.clock import SystemClock
 from tests.kit.processes import CLI, Instance
 from tests.kit.programs import run_program
 from tests.kit.topics import Isolation, open_consumer, read_topic

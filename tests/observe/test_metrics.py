@@ -11,10 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
 from monitor.client.exporter import PublicMetrics
-from monitor.contracts.instants import HOUR, MINUTE
 from monitor.observe.metric_catalog import FATES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.observe.metrics import Collectors, Metrics
 from monitor.page.metrics import PageMetrics
+from monitor.time.instants import HOUR, MINUTE
 from tests.needed_programs import run_promtool
 
 

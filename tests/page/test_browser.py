@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route, expect, sync_playwright
 
-from monitor.contracts.instants import HOUR, SECOND
 from monitor.page.server import Page
+from monitor.time.instants import HOUR, SECOND
 from tests.page.browser import launch, save, visit
 from tests.page.conftest import require_chromium, serve
 from tests.page.world import FIRST, Town, make_town

@@ -11,12 +11,12 @@ import pytest
 from monitor.client.current_answers import KnownPlaces
 from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import SubscriberView
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY, SECOND, parse_instant
-from monitor.contracts.parameters import Registry
+from monitor.kinds.parameters import Registry
 from monitor.page.board import Board
 from monitor.page.entries import Entry, read_entries
 from monitor.page.feed import Feed, Hub
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY, SECOND, parse_instant
 from tests.client.test_vectors import VECTORS, describe, parse_times
 
 

@@ -13,13 +13,13 @@ import pytest
 import uvicorn
 
 from monitor.client.subscriber import Subscriber
-from monitor.contracts.instants import MILLISECOND
-from monitor.contracts.output_records import AT_TIMES, OVER_TIME
 from monitor.errors import FailedError
 from monitor.page import reader
 from monitor.page.feed import Feed
 from monitor.page.serve import page_command
 from monitor.page.states import States
+from monitor.records.output_records import AT_TIMES, OVER_TIME
+from monitor.time.instants import MILLISECOND
 from tests.conftest import Eventually
 from tests.page.conftest import OpenPage, serve
 from tests.page.test_http import by_id

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from monitor.contracts.instants import format_instant
 from monitor.page import app, server
 from monitor.page.protocol import LimitedProtocol
 from monitor.page.server import Page
+from monitor.time.instants import format_instant
 from tests.conftest import Eventually
 from tests.page.conftest import OpenPage
 from tests.page.test_http import get

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.instants import DAY
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Registry, find_shard
+from monitor.kinds.parameters import Registry, find_shard
 from monitor.page.board import Board
 from monitor.page.entries import read_entries
 from monitor.page.history import prepare_history
+from monitor.records.output_records import OutputRecord
+from monitor.time.instants import DAY
 from tests.client.records import REGISTRY, hot_spots, over_time, snapshot
 from tests.kit.signed import publish
 

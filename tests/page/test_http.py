@@ -20,12 +20,12 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no type informatio
 import pytest
 
 from monitor.client.current_answers import Reason
-from monitor.contracts.instants import HOUR
 from monitor.errors import ConfigError, FailedError, TopicError
 from monitor.page import reader
 from monitor.page.current_places import STATES, UNREACHABLE
 from monitor.page.protocol import LimitedProtocol
 from monitor.page.server import Page
+from monitor.time.instants import HOUR
 from tests.conftest import Eventually
 from tests.kit.programs import Program
 from tests.kit.topics import create_topic

@@ -9,9 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
-from monitor.contracts.instants import SECOND
 from monitor.page.metrics import OTHER, PAGE_METRICS, ROUTES
 from monitor.page.server import Page
+from monitor.time.instants import SECOND
 from tests.conftest import Eventually
 from tests.page.conftest import OpenPage
 from tests.page.test_http import Stream, by_id, get

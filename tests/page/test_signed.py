@@ -12,10 +12,10 @@ import pytest
 
 from monitor.client.subscriber import read_topic_id
 from monitor.client.verification import Verification
-from monitor.contracts.instants import format_instant
+from monitor.ledger.signed_log import SignedLog
 from monitor.page import reader
 from monitor.page.server import Page
-from monitor.ticks.signed_log import SignedLog
+from monitor.time.instants import format_instant
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish, sign
 from tests.kit.topics import recreate_topic

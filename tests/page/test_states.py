@@ -15,8 +15,6 @@ from starlette.requests import Request
 from monitor.client.current_answers import NOTHING, Answer
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY, SECOND, format_instant
 from monitor.page.answers import write_locations_csv
 from monitor.page.app import Site
 from monitor.page.board import Board
@@ -24,6 +22,8 @@ from monitor.page.current_places import Place, Present, Snapshot
 from monitor.page.entries import Entry, read_entries
 from monitor.page.feed import Feed, Hub
 from monitor.page.states import States, write_states
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY, SECOND, format_instant
 from tests.client.records import REGISTRY, SLOTS, over_time
 from tests.kit.signed import publish
 

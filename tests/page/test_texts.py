@@ -13,9 +13,9 @@ import pytest
 
 from monitor.client.current_answers import About, Answer, Kind, Reason, State
 from monitor.config.sections import LANGUAGES, Language, PageSettings
-from monitor.contracts.instants import DAY, HOUR, to_datetime
 from monitor.page.current_places import STATES
 from monitor.page.languages import Words, build_texts, choose_language, read_texts
+from monitor.time.instants import DAY, HOUR, to_datetime
 
 PAGE = Path(__file__).parents[2] / "monitor" / "page"
 SUBJECTS = (*STATES, "between", "at_least", "hot_spot")

@@ -12,14 +12,14 @@ from typing import Any
 
 from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR
-from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.kafka.connections import KafkaConnections
+from monitor.ledger.signed_log import SignedLog
 from monitor.page.feed import Feed
 from monitor.page.server import Page, PageParts
 from monitor.privacy.over_time import Mark, step
-from monitor.ticks.signed_log import SignedLog
+from monitor.records.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR
 from tests.kit.signed import SIGNER
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Final, NamedTuple
 
-from monitor.contracts.instants import HOUR, MINUTE, SECOND
 from monitor.privacy.over_time import Mark
+from monitor.time.instants import HOUR, MINUTE, SECOND
 from tests.builders import ORIGIN, build_visit
 
 Q: Final = Fraction(1, 2)

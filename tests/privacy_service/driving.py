@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import MINUTE
-from monitor.contracts.parameters import Parameters
 from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
-from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.kinds.parameters import Parameters
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import MINUTE
 from tests.privacy_service.cells import Cell, Visit, encode_record, stamp_ms
 from tests.privacy_service.states import ShardState, shard_of_state, shard_state
 from tests.store.memory import MemoryWindows

@@ -20,18 +20,18 @@ from functools import cache
 from itertools import product
 from typing import Any, cast
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import MINUTE
 from monitor.ingest.write_queue import Batch
+from monitor.kinds.facts import Question, Reading
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
-from monitor.store.facts import Question, Reading
 from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.partition import find_reading_end, find_release_time
 from monitor.ticks.upkeep import Upkeep
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import MINUTE
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import PLACES, Plan
 from tests.privacy_service.states import (

@@ -10,10 +10,10 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
-from monitor.contracts.instants import HOUR, MINUTE, SECOND
-from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
+from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
 from monitor.privacy.over_time import OverTimeRule
+from monitor.time.instants import HOUR, MINUTE, SECOND
+from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, build_visit, watch
 from tests.kit.recount import Rules
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from monitor.contracts.parameters import Registry
 from monitor.ingest.write_queue import Batch
-from monitor.store.facts import OffsetRange, Portion, Portions
+from monitor.kinds.facts import OffsetRange, Portion, Portions
+from monitor.kinds.parameters import Registry
 from monitor.store.packing import pack_facts
 from tests.store.memory import Shard
 

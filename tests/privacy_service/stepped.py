@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, MINUTE
-from monitor.contracts.parameters import Registry
 from monitor.ingest.dead_letters import DeadLetter
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
-from monitor.store.facts import Portions
+from monitor.kinds.facts import Portions
+from monitor.kinds.parameters import Registry
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, MINUTE
 from tests.builders import ORIGIN
 from tests.privacy_service.driving import HASHER
 from tests.privacy_service.plans import Plan, log_end, value_of

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place
 from monitor.privacy.payments_across_changes import compute_most_paid as bound_of
 from monitor.ticks.decide import Decider
-from monitor.ticks.ledger_state import LedgerState
 from tests.privacy_service.cells import Cell, Visit
 from tests.privacy_service.town import Stages, Town, find_town, find_worst
 

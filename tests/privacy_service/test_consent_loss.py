@@ -24,13 +24,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import HOUR, MINUTE
-from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.contracts.schedule import Schedule
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.ledger.state import LedgerState, TimeAnswers
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState, TimeAnswers
+from monitor.time.instants import HOUR, MINUTE
+from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, build_visit
 from tests.privacy_service.driving import read_ticks
 

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from monitor.contracts.instants import HOUR, MINUTE, format_instant
-from monitor.contracts.parameters import Dwell, Parameters
-from monitor.contracts.schedule import Schedule
+from monitor.kinds.parameters import Dwell, Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.ticks.decide import Decider
+from monitor.time.instants import HOUR, MINUTE, format_instant
+from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters
 from tests.kit.recount import Rules
 from tests.privacy_service.driving import read_ticks

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.contracts.clock import SteppedClock
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
 from tests.privacy_service.exploring import Explored, explore
 from tests.privacy_service.interleavings import World
 from tests.privacy_service.plans import Entry, Plan

@@ -10,20 +10,20 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, SECOND
-from monitor.contracts.parameters import Parameters
 from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import Start, StartOffsets
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
+from monitor.kinds.facts import COMPLETE_FROM_START, Question
+from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START, Question
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.partition import find_reading_end
 from monitor.ticks.upkeep import Upkeep
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, SECOND
 from tests.ingest import crafted, crafted_batches
 from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows

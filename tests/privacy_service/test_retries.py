@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
+from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.state import LedgerState
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
-from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
+from monitor.time.clock import SteppedClock
 from tests.privacy_service.cells import Cell
 from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows

@@ -24,15 +24,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark, OverTimeRule
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState
+from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_counts, build_parameters, watch
 from tests.privacy_service.cells import (
     AT_EPSILON,

@@ -19,13 +19,13 @@ import yaml
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 from monitor.config import load_valid_config
-from monitor.contracts.clock import SystemClock
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import list_topic_needs
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.operate.servers.ports import LOOPBACK, ReservedPort
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.wiring import prepare_settings
+from monitor.time.clock import SystemClock
 from tests.kit.certificates import write_certificate
 from tests.kit.processes import CLI, Instance
 from tests.security.rights import (

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.ledger.reader import read_partition
 from monitor.operate.servers import EmbeddedKafka
-from monitor.ticks.ledger import read_partition
 
 
 def by_password(certificates: Any, folder: Path, server: EmbeddedKafka, **changes: Any) -> dict[str, Any]:

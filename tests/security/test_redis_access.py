@@ -13,10 +13,10 @@ from redis.credentials import UsernamePasswordCredentialProvider
 
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.parameters import Parameters
 from monitor.errors import StoreError, UnreachableError
+from monitor.kinds.facts import OffsetRange, Question
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
-from monitor.store.facts import OffsetRange, Question
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules

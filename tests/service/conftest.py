@@ -18,13 +18,13 @@ from typing import Any, Final
 import pytest
 import redis
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, MINUTE, parse_instant
+from monitor.ledger.reader import read_partition
 from monitor.operate.replay.driver import prepare_empty
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.preflight import Preflight
 from monitor.service.wiring import Settings
-from monitor.ticks.ledger import read_partition
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, MINUTE, parse_instant
 from tests.builders import build_visit
 from tests.kit.recount import Counted, Rules
 from tests.kit.town import HOURS, Town, build_tree, over_time

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from monitor.contracts.clock import SystemClock
 from monitor.observe.health import Health
 from monitor.observe.metric_catalog import PREFIX
 from monitor.observe.metrics import Metrics
@@ -15,6 +14,7 @@ from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import Service, Settings, create_noise, create_store
+from monitor.time.clock import SystemClock
 from tests.conftest import Eventually
 from tests.kit.town import over_time
 

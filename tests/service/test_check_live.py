@@ -20,8 +20,6 @@ from kafka import OffsetSpec, TopicPartition
 from rich.console import Console
 
 from monitor.cli import main
-from monitor.contracts.clock import Clock, SystemClock
-from monitor.contracts.instants import HOUR
 from monitor.errors import PeriodError, RefusedError
 from monitor.kafka.groups import list_groups
 from monitor.operate.check.live import check_live
@@ -33,6 +31,8 @@ from monitor.service.keep_running import prepare
 from monitor.service.wiring import Settings, create_noise, make_ledger_topic
 from monitor.ticks.owner import OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
+from monitor.time.clock import Clock, SystemClock
+from monitor.time.instants import HOUR
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.service.running import create_topics, make_real_time, to_replay, watch

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
-from monitor.contracts.parameters import Parameters
 from monitor.errors import EXIT_FAILED, ClockError
+from monitor.kinds.parameters import Parameters
 from monitor.service.keep_running import check_clock
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import MILLISECOND, SECOND, parse_instant
 from tests.store.memory import MemoryWindows
 
 NOW = parse_instant("2026-11-20T12:00:00Z")

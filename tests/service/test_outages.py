@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import SECOND
-from monitor.contracts.output_records import OutputRecord
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.ledger.writer import Writer
 from monitor.observe.failpoints import arm, disarm
 from monitor.operate.servers import EmbeddedKafka, NodeSettings
-from monitor.ticks.ledger import Writer
+from monitor.records.output_records import OutputRecord
+from monitor.time.clock import SystemClock
+from monitor.time.instants import SECOND
 from tests.conftest import Eventually
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.topics import create_topic

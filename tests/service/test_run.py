@@ -14,10 +14,10 @@ import pytest
 import redis
 from kafka import OffsetAndMetadata, TopicPartition
 
-from monitor.contracts.instants import SECOND, parse_instant
 from monitor.kafka.groups import list_groups, name_input_group
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.operate.servers.ports import ReservedPort
+from monitor.time.instants import SECOND, parse_instant
 from tests.builders import build_visit
 from tests.conftest import Eventually
 from tests.kit.stores import dump_redis

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import HOUR, MINUTE
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
@@ -18,6 +16,8 @@ from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
+from monitor.time.clock import SystemClock
+from monitor.time.instants import HOUR, MINUTE
 from tests.conftest import Eventually
 from tests.service.running import to_replay, watch
 

@@ -12,9 +12,9 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 import monitor.service.keep_running
-from monitor.contracts.clock import SystemClock
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.load_settings import load_settings
+from monitor.time.clock import SystemClock
 from tests.conftest import Eventually
 from tests.service.test_run import RunTown
 from tests.shared_kafka import SharedKafka

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from monitor.contracts.instants import DAY, HOUR, parse_instant
 from monitor.errors import UsageError
 from monitor.operate.town import Town, Visits
+from monitor.time.instants import DAY, HOUR, parse_instant
 from simulators.city import write_city
 from simulators.cli import cli
 

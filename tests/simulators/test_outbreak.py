@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from monitor.contracts.instants import DAY
 from monitor.privacy import over_time
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.time.instants import DAY
 from simulators.cli import cli
 from simulators.outbreak import grids
 from simulators.outbreak.compute import Bench, measure_noise

@@ -17,21 +17,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, MINUTE
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.contracts.schedule import Schedule
 from monitor.ingest.accept import accept
 from monitor.ingest.decode import decode_records
+from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange
+from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.ledger.state import LedgerState
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange
+from monitor.records.output_records import OutputRecord
 from monitor.store.hashing import PersonHasher
 from monitor.store.packing import pack_facts
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, MINUTE
+from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, build_visit, watch
 from tests.store.memory import MemoryWindows
 

@@ -25,11 +25,11 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.instants import HOUR, MINUTE, format_instant
+from monitor.ledger.reader import read_partition
 from monitor.operate.replay import driver
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.wiring import Settings
-from monitor.ticks.ledger import read_partition
+from monitor.time.instants import HOUR, MINUTE, format_instant
 from tests.builders import ORIGIN
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.shared_kafka import SharedKafka

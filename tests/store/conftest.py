@@ -9,15 +9,15 @@ from fractions import Fraction
 import pytest
 import redis
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY
-from monitor.contracts.parameters import AtTimes, Dwell, Parameters
-from monitor.contracts.schedule import Schedule
+from monitor.kinds.parameters import AtTimes, Dwell, Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY
+from monitor.time.schedule import Schedule
 from tests.builders import build_parameters, watch
 from tests.store.memory import MemoryWindows
 

@@ -11,11 +11,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.clock import Clock
-from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portion, Portions, Question, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portion, Portions, Question, Reading
+from monitor.kinds.parameters import Parameters
 from monitor.store.packing import read_stays
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import Clock
 
 _GROUP, _SEEN = struct.Struct(">II"), struct.Struct(">i16s")
 _PRESENT, _STAY = struct.Struct(">q20s"), struct.Struct(">qI20s")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from monitor.store.facts import CONSENT, PRESENT, SEEN, STAY, Facts, Portion
+from monitor.kinds.facts import CONSENT, PRESENT, SEEN, STAY, Facts, Portion
 from monitor.store.packing import pack_facts
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portions, Question
+from monitor.kinds.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portions, Question
+from monitor.kinds.parameters import Parameters
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))

@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.contracts.instants import DAY
-from monitor.contracts.parameters import Dwell, Parameters, Registry
-from monitor.contracts.schedule import Schedule
+from monitor.kinds.parameters import Dwell, Parameters, Registry
 from monitor.privacy.dwell import DwellRule
 from monitor.store.fingerprint import compute_fingerprint
+from monitor.time.instants import DAY
+from monitor.time.schedule import Schedule
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
 Change = Callable[[Parameters], Parameters]

@@ -16,18 +16,18 @@ from typing import Any, Final
 import pytest
 from redis.cluster import RedisCluster
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY
-from monitor.contracts.parameters import AtTimes, Dwell, Parameters
-from monitor.contracts.schedule import Schedule
 from monitor.errors import UnreachableError
+from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
+from monitor.kinds.parameters import AtTimes, Dwell, Parameters
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY
+from monitor.time.schedule import Schedule
 from tests.builders import build_parameters, watch
 from tests.kit.waiting import until
 from tests.needed_programs import find_program

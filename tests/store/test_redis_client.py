@@ -9,8 +9,6 @@ import pytest
 from redis import exceptions
 from redis.cluster import RedisCluster
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import SECOND
 from monitor.errors import FailedError, StoreError, UnreachableError
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.store.redis_client import (
@@ -21,6 +19,8 @@ from monitor.store.redis_client import (
     read_server_time,
     translate_error,
 )
+from monitor.time.clock import SystemClock
+from monitor.time.instants import SECOND
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
 ERRORS: list[tuple[Exception, type[FailedError], str]] = [

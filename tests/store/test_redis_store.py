@@ -11,16 +11,16 @@ import pytest
 import redis
 from redis.credentials import UsernamePasswordCredentialProvider
 
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Parameters
 from monitor.errors import EvictionError, StoreError, UnreachableError
+from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.operate.servers.ports import LOOPBACK
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.time.instants import SECOND
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB = b"a" * 16, b"b" * 16

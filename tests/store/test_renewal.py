@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange
 from monitor.store.keys import Keys
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR
 from tests.store.packed import pack_shard_facts
 
 KEYS = Keys("test", "0123456789abcdef")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import pytest
 import redis
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Reading
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Reading
 from monitor.store.keys import Keys
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import SECOND
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))

@@ -10,11 +10,11 @@ import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.facts import OffsetRange, Portion, Portions, Question, Reading
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
-from monitor.store.facts import OffsetRange, Portion, Portions, Question, Reading
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
 from tests.store.memory import MemoryWindows
 from tests.store.packed import pack_shard_facts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -14,29 +14,27 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.contracts.clock import Clock, SteppedClock, SystemClock
-from monitor.contracts.instants import HOUR, SECOND, parse_instant
-from monitor.contracts.output_records import TYPE_PREFIX
-from monitor.contracts.owner_record import make_ledger_record
-from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.signed_notes import Signer
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.reader import read_partition
+from monitor.ledger.writer import Writer
 from monitor.operate.servers import EmbeddedValkey
-from monitor.privacy.over_time import OverTimeRule
+from monitor.records.output_records import TYPE_PREFIX
+from monitor.records.owner_record import make_ledger_record
+from monitor.records.signed_notes import Signer
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.ledger import Writer, read_partition
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
-from tests.builders import ORIGIN, build_parameters, watch
-from tests.kit.topics import ANY_TIME
+from monitor.time.clock import Clock, SteppedClock, SystemClock
+from monitor.time.instants import HOUR, SECOND
+from monitor.time.slot_grid import SlotGrid
+from tests.builders import ORIGIN
 from tests.ticks.owning import own
 from tests.ticks.worlds import (
     FakeStore,
@@ -47,7 +45,6 @@ from tests.ticks.worlds import (
     World,
     release_instant,
 )
-from tests.topic_fixtures import read_topic_id
 
 
 @dataclass
@@ -80,72 +77,10 @@ def noise() -> ScriptedNoise:
     return ScriptedNoise()
 
 
-def _parameters(
-    *,
-    places: int = 3,
-    shards: int = 1,
-    window: int = 3,
-    max_lead: int = 0,
-    answers: int = 1,
-    threshold: int = 2,
-    epsilon: Fraction = Fraction(1),
-    watched: Mapping[str, Sequence[int]] | None = None,
-    at_times: tuple[AtTimes, ...] = (),
-    grid: SlotGrid | None = None,
-    name: str = "town",
-) -> Parameters:
-    rule = OverTimeRule(epsilon, answers, threshold, window, max_lead)
-    named = {"stations": range(places)} if watched is None else watched
-    monitors = [watch(monitor, rows, rule) for monitor, rows in named.items()]
-    return build_parameters(
-        places, shards=shards, max_lead=max_lead, over_time=monitors, at_times=at_times, grid=grid, name=name
-    )
-
-
-@pytest.fixture(scope="session")
-def make_parameters() -> Callable[..., Parameters]:
-    """A function that makes parameters: hourly slots from 2026, by default 3 places, all watched, W = 3, F = 0."""
-    return _parameters
-
-
-def _at(name: str, *times: str, horizon: int = 2, threshold: int = 2) -> AtTimes:
-    return AtTimes(name, Schedule(tuple(map(parse_instant, times))), Fraction(1, 2), threshold, horizon * HOUR)
-
-
-@pytest.fixture(scope="session")
-def make_at_times() -> Callable[..., AtTimes]:
-    """A function that makes monitors: `make_at_times("noon", "2026-01-01T12:30:00Z", horizon=2)`, in slots."""
-    return _at
-
-
 @pytest.fixture
 def clock() -> SteppedClock:
     """A clock at the start of the first slot, which jumps over each wait."""
     return JumpingClock(ORIGIN)
-
-
-@pytest.fixture
-def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
-    """A function that makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` returns name and id."""
-
-    def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
-        name = topic(label)
-        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": ANY_TIME | configs}
-        admin.create_topics({name: wanted}, wait_for_metadata=True)
-        return name, read_topic_id(admin, name)
-
-    return make
-
-
-@pytest.fixture
-def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, int], Writer]]:
-    """A function that opens writers, which are closed at the end."""
-    with ExitStack() as opened:
-
-        def open_one(topic: str, topic_id: str, partition: int = 0) -> Writer:
-            return opened.enter_context(closing(Writer(connections, topic, topic_id, partition)))
-
-        yield open_one
 
 
 @pytest.fixture

@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from monitor.contracts.clock import Clock, SteppedClock
-from monitor.contracts.output_records import LEDGER, OWNER, OutputRecord
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.signed_notes import Signer
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.reader import read_partition
+from monitor.ledger.state import LedgerState
+from monitor.ledger.writer import TRANSACTIONAL_ID_PREFIX
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.records.output_records import LEDGER, OWNER, OutputRecord
+from monitor.records.signed_notes import Signer
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import TRANSACTIONAL_ID_PREFIX, read_partition
-from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import Check, LedgerTopic, Owner, OwnerRecords, take_over
+from monitor.time.clock import Clock, SteppedClock
 from tests.builders import build_counts
 
 

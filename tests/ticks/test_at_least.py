@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.instants import parse_instant
-from monitor.contracts.ledger_entries import AtTimesEntry, read_record
-from monitor.contracts.output_records import AtTimesSnapshot
-from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.ledger.period_payments import CarriedOverTimes
+from monitor.ledger.state import LedgerState, TimeAnswers
+from monitor.records.ledger_entries import AtTimesEntry, read_record
+from monitor.records.output_records import AtTimesSnapshot
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState, TimeAnswers
-from monitor.ticks.period_payments import CarriedOverTimes
+from monitor.time.instants import parse_instant
 from tests.ticks.deciding import read, value_of
 
 NOON = "2026-01-01T12:30:00Z"

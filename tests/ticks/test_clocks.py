@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError
 from monitor.ticks.context import StoreClock
+from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
+from monitor.time.slot_grid import SlotGrid
 from tests.ticks.worlds import World
 
 MakeWorld = Callable[..., World]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from monitor.contracts.instants import SECOND
-from monitor.contracts.output_records import OutputRecord
 from monitor.errors import UnreachableError
+from monitor.ledger.period_payments import declare_charges
+from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
-from monitor.ticks.period_payments import declare_charges
+from monitor.time.instants import SECOND
 from tests.ticks.deciding import read
 from tests.ticks.worlds import World
 

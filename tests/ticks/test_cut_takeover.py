@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from monitor.contracts.parameters import Parameters
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.reader import read_partitions
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import read_partitions
 from monitor.ticks.owner import LedgerTopic, Owner
 from tests.ticks.owning import decide, leave_open, ledger, list_kinds
 

@@ -17,21 +17,21 @@ import numpy as np
 import pytest
 
 from monitor.client.verification import Verification
-from monitor.contracts.checkpoints import NOT_IN_THE_TREE
-from monitor.contracts.instants import HOUR, format_instant
-from monitor.contracts.ledger_entries import OwnerEntry, read_record
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.owner_record import make_ledger_record
-from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
 from monitor.errors import UnreachableError
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.parameters import AtTimes, Dwell, HotSpots, Parameters
+from monitor.ledger.reader import is_from
+from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.records.checkpoints import NOT_IN_THE_TREE
+from monitor.records.ledger_entries import OwnerEntry, read_record
+from monitor.records.output_records import OutputRecord
+from monitor.records.owner_record import make_ledger_record
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import is_from
-from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
+from monitor.time.instants import HOUR, format_instant
+from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_counts
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 

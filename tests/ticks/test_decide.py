@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.instants import parse_instant
-from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
+from monitor.time.instants import parse_instant
 from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
 
 Make = Callable[..., Parameters]

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.instants import HOUR
-from monitor.contracts.parameters import Dwell, Parameters
-from monitor.contracts.record_sizes import measure_largest_record
-from monitor.contracts.schedule import Schedule
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.parameters import Dwell, Parameters
+from monitor.kinds.record_sizes import measure_largest_record
+from monitor.ledger.period_payments import declare_charges
+from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.records.dwell import DwellSnapshot
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState
-from monitor.ticks.period_payments import declare_charges
 from monitor.ticks.rollout import compute_version
+from monitor.time.instants import HOUR
+from monitor.time.schedule import Schedule
 
 Make = Callable[..., Parameters]
 Stays = Mapping[int, Sequence[tuple[bytes, int, int]]]

@@ -11,14 +11,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from monitor.contracts.clock import SteppedClock, SystemClock
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.unknown_causes import INPUT_BEHIND, LATE
+from monitor.kinds.facts import OffsetRange
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
-from monitor.store.facts import OffsetRange
+from monitor.records.unknown_causes import INPUT_BEHIND, LATE
 from monitor.store.keys import PROGRESS, Keys
 from monitor.store.redis_client import RedisAddress, create_client
+from monitor.time.clock import SteppedClock, SystemClock
+from monitor.time.instants import SECOND
 from tests.conftest import Eventually
 from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import SpiedWindows, make_short_slots, reading_instant, release_instant

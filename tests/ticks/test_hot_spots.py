@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.output_records import HotSpotsSnapshot
-from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.records.output_records import HotSpotsSnapshot
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
+from monitor.time.schedule import Schedule
 
 HOUR = 3_600_000_000
 Make = Callable[..., Parameters]

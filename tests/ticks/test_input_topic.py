@@ -14,13 +14,13 @@ import pytest
 from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.parameters import Parameters
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters
 from monitor.ticks.decide import Decision
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner
+from monitor.time.clock import SteppedClock
 from tests.ingest import crafted
 from tests.kit.topics import recreate_topic
 from tests.ticks.owning import decide

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
+from monitor.kinds.parameters import Parameters
 from monitor.observe import failpoints
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerTopic
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import SECOND
 from tests.conftest import Eventually
 from tests.ticks.worlds import FakeWriter, FixedOwnership, World, release_instant
 

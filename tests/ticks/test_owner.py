@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.owner import LedgerTopic, Owner
+from monitor.time.clock import SteppedClock
 from tests.ticks.owning import at, decide, ledger, list_kinds, read_owner_values
 
 Make = Callable[..., Parameters]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.instants import HOUR, MINUTE, SECOND
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
-from monitor.store.facts import OffsetRange
+from monitor.kinds.facts import OffsetRange
 from monitor.ticks.partition import LONGEST_WAIT, NEAR_RELEASE
+from monitor.time.instants import HOUR, MINUTE, SECOND
 from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import RunningClock, World, release_instant
 

@@ -16,24 +16,25 @@ from typing import Any
 import pytest
 
 from monitor.config.kafka_and_redis import KafkaSettings
-from monitor.contracts.charges_record import Charges
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import OverTime, Parameters, Registry, find_shard
 from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.parameters import OverTime, Parameters, Registry, find_shard
+from monitor.ledger.period_payments import declare_charges
+from monitor.ledger.reader import LedgerReader
+from monitor.ledger.state import LedgerState
+from monitor.ledger.writer import Writer
 from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
+from monitor.records.charges_record import Charges
+from monitor.records.output_records import OutputRecord
 from monitor.service.create_topics import Beginning, set_up
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.ledger import LedgerReader, Writer
-from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
-from monitor.ticks.period_payments import declare_charges
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY
 from tests.builders import build_counts
 from tests.ticks.owning import own, publish
 

@@ -18,21 +18,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import HOUR, MINUTE, format_instant
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.owner_record import make_ledger_record
-from monitor.contracts.parameters import AtTimes, OverTime, Parameters, find_shard
-from monitor.contracts.schedule import Schedule
 from monitor.errors import PeriodError
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.parameters import AtTimes, OverTime, Parameters, find_shard
+from monitor.ledger.period_payments import PeriodPayments, declare_charges
+from monitor.ledger.state import LedgerState, Spent
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.records.output_records import OutputRecord
+from monitor.records.owner_record import make_ledger_record
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState, Spent
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
-from monitor.ticks.period_payments import PeriodPayments, declare_charges
+from monitor.time.instants import HOUR, MINUTE, format_instant
+from monitor.time.schedule import Schedule
 from tests.builders import build_counts, build_parameters
 
 pytestmark = pytest.mark.long

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 import monitor
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, SECOND
-from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.slot_grid import SlotGrid
+from monitor.kinds.facts import OffsetRange, Portion
+from monitor.kinds.parameters import AtTimes, Dwell, HotSpots, Parameters
 from monitor.privacy.dwell import DwellRule
-from monitor.store.facts import OffsetRange, Portion
 from monitor.ticks.owner import Owner
 from monitor.ticks.partition import find_latest_release, find_reading_end, find_release_time
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, SECOND
+from monitor.time.schedule import Schedule
+from monitor.time.slot_grid import SlotGrid
 from tests.builders import ORIGIN
 from tests.store.packed import pack_shard_facts
 

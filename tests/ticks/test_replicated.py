@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import HOUR, MILLISECOND, SECOND
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.facts import OffsetRange
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.writer import Writer
 from monitor.operate.servers import EmbeddedKafka, NodeSettings
 from monitor.operate.servers.kafka import Quorum
-from monitor.store.facts import OffsetRange
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.ledger import Writer
 from monitor.ticks.owner import LedgerTopic
+from monitor.time.clock import SystemClock
+from monitor.time.instants import HOUR, MILLISECOND, SECOND
+from monitor.time.slot_grid import SlotGrid
 from tests.conftest import Eventually
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.topics import create_topic

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.ledger import Writer, read_partition
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.reader import read_partition
+from monitor.ledger.writer import Writer
+from monitor.records.output_records import OutputRecord
+from monitor.time.clock import SteppedClock
 from tests.kit.topics import recreate_topic
 from tests.ticks.worlds import reading_instant
 

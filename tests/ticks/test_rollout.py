@@ -11,14 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.contracts.instants import HOUR, SECOND
-from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters
-from monitor.contracts.schedule import Schedule
 from monitor.errors import FailedError
 from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, list_member_ids, name_release_group
 from monitor.kafka.membership import Membership
+from monitor.kinds.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.privacy.over_time import OverTimeRule
 from monitor.ticks.rollout import (
     Candidate,
@@ -28,6 +26,8 @@ from monitor.ticks.rollout import (
     make_member_client_id,
     read_member_versions,
 )
+from monitor.time.instants import HOUR, SECOND
+from monitor.time.schedule import Schedule
 from tests.builders import build_parameters, watch
 from tests.conftest import Eventually
 from tests.kit.topics import create_topic

@@ -10,20 +10,20 @@ from typing import Any, Final
 import pytest
 
 from monitor.client.verification import Verification
-from monitor.contracts.checkpoints import CHECKPOINT
-from monitor.contracts.output_records import (
+from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.ledger.state import LedgerState
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.over_time import Mark, OverTimeAnswer
+from monitor.records.checkpoints import CHECKPOINT
+from monitor.records.output_records import (
     OVER_TIME,
     OutputRecord,
     make_at_times_record,
     make_over_time_record,
     make_record,
 )
-from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.contracts.unknown_causes import NOT_SIGNED
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
-from monitor.privacy.over_time import Mark, OverTimeAnswer
+from monitor.records.unknown_causes import NOT_SIGNED
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.ledger_state import LedgerState
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 from tests.ticks.deciding import ONE, decide_complete, statuses, value_of
 

@@ -11,11 +11,11 @@ import pytest
 
 from monitor.client.subscriber import Subscriber
 from monitor.client.verification import Verification
-from monitor.contracts.instants import DAY, HOUR, MILLISECOND
-from monitor.contracts.output_records import OutputRecord
 from monitor.kafka.connections import KafkaConnections
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner
+from monitor.time.instants import DAY, HOUR, MILLISECOND
 from tests.kit.signed import SIGNER
 from tests.ticks.owning import decide, leave_open, ledger
 

@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import DAY, SECOND
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, LedgerError, PeriodError
 from monitor.kafka.connections import KafkaConnections
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.period_payments import declare_charges
+from monitor.ledger.reader import LedgerReader, read_partition
+from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.ledger.writer import Writer
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import LedgerReader, Writer, read_partition
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.owner import LedgerTopic, Owner
-from monitor.ticks.period_payments import declare_charges
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY, SECOND
 from tests.kit.topics import recreate_topic
 from tests.ticks.owning import at, decide, leave_open, ledger, list_kinds, own, read_owner_values
 

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import HOUR, SECOND
-from monitor.contracts.parameters import Parameters
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.membership import Membership
-from monitor.store.facts import OffsetRange, Question
+from monitor.kinds.facts import OffsetRange, Question
+from monitor.kinds.parameters import Parameters
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerTopic
+from monitor.time.clock import SystemClock
+from monitor.time.instants import HOUR, SECOND
 from tests.conftest import Eventually
 from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import FixedOwnership, World, make_short_slots

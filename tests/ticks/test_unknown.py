@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import HOUR, SECOND, parse_instant
-from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.unknown_causes import (
+from monitor.errors import UnreachableError
+from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.facts import OffsetRange
+from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.ledger.state import LedgerState
+from monitor.records.unknown_causes import (
     CAUSES,
     FACTS_MISSING,
     INPUT_BEHIND,
@@ -24,13 +25,12 @@ from monitor.contracts.unknown_causes import (
     count_causes,
     explain,
 )
-from monitor.errors import UnreachableError
-from monitor.kafka.connections import KafkaConnections
-from monitor.store.facts import OffsetRange
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.tick_reports import TickReports
+from monitor.time.clock import SystemClock
+from monitor.time.instants import HOUR, SECOND, parse_instant
+from monitor.time.schedule import Schedule
 from tests.conftest import Eventually
 from tests.ticks.deciding import decide_complete, make_mark, read
 from tests.ticks.worlds import World

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, SECOND, parse_instant
-from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
 from monitor.errors import EvictionError, StoreError, UnreachableError
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question
+from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Question
+from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
 from monitor.ticks.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, SECOND, parse_instant
+from monitor.time.schedule import Schedule
 from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import World, reading_instant
 

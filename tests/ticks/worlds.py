@@ -10,22 +10,22 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError
+from monitor.kinds.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.observe.metrics import Metrics
+from monitor.records.output_records import OutputRecord
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import ReleaseContext
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease, find_reading_end
 from monitor.ticks.upkeep import Upkeep
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import MILLISECOND, SECOND, parse_instant
+from monitor.time.slot_grid import SlotGrid
 from tests.store.memory import MemoryWindows
 
 

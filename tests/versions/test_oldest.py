@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from monitor.contracts.instants import SECOND
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.operate.servers.jars import LOCK
+from monitor.time.instants import SECOND
 from tests.builders import build_visit
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
 from tests.kit.waiting import until

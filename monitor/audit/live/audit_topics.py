@@ -21,12 +21,12 @@ from monitor.audit.live.topics import KafkaTopics
 from monitor.audit.reader import Sources, UnreadableTopicError
 from monitor.config import Config, load_config
 from monitor.config.secret_values import read_cosigner
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import parse_since
 from monitor.errors import UnreachableError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.health import Endpoint, Health
+from monitor.time.clock import SystemClock
+from monitor.time.instants import parse_since
 
 log = logging.getLogger(__name__)
 

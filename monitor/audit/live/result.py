@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from monitor.audit.findings import ProvenStretch
-from monitor.contracts.instants import format_instant
-from monitor.contracts.signed_notes import Signer
 from monitor.errors import UsageError
 from monitor.new_files import PUBLIC, replace_file
+from monitor.records.signed_notes import Signer
+from monitor.time.instants import format_instant
 
 log = logging.getLogger(__name__)
 

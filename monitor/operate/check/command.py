@@ -15,7 +15,6 @@ from monitor.command_line import add_config_option, add_delays_option
 from monitor.config import ParsedConfig, ValidConfig, read_config
 from monitor.config.secret_values import read_person_key
 from monitor.config.valid_config import collect_problems, examine
-from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Problem
 from monitor.observe.logs import set_up_logging
 from monitor.operate.check.compute_report import compute_report
@@ -27,6 +26,7 @@ from monitor.operate.check.report import CheckReport
 from monitor.operate.report_delays import read_report_delays
 from monitor.service.load_settings import find_secret_problems
 from monitor.service.wiring import prepare_settings
+from monitor.time.clock import SystemClock
 
 
 @click.command()

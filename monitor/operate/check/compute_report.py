@@ -22,7 +22,6 @@ from monitor.config.monitors import (
 from monitor.config.valid_config import ValidConfig
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
-from monitor.contracts.instants import SECOND
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import compute_counted
 from monitor.operate.check.report import (
@@ -40,6 +39,7 @@ from monitor.operate.check.wording import spell_duration
 from monitor.operate.report_delays import ReportDelays
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_mean_noise, compute_over_updates, find_threshold
 from monitor.privacy.payments import Charge
+from monitor.time.instants import SECOND
 
 
 def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> CheckReport:

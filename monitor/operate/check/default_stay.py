@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.contracts.instants import MINUTE, format_duration
 from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import MINUTE, format_duration
 
 APART: Final = 10 * MINUTE
 """The assumed time between check-ins, in microseconds. No configuration key states it."""

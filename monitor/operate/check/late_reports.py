@@ -8,9 +8,9 @@ from typing import Final
 
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor
 from monitor.config.whole_config import Config
-from monitor.contracts.instants import format_duration
 from monitor.operate.check.wording import format_share
 from monitor.operate.report_delays import ReportDelays
+from monitor.time.instants import format_duration
 
 MOST: Final = Fraction(1, 2)
 """Below this share, most visits are reported too late, and there is a warning."""

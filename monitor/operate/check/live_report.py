@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from monitor.contracts.instants import format_instant
 from monitor.operate.check.report import make_tree
+from monitor.time.instants import format_instant
 
 
 @dataclass(frozen=True, slots=True)

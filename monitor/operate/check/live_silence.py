@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.contracts.parameters import OverTime, Parameters, Timed
+from monitor.kinds.parameters import OverTime, Parameters, Timed
+from monitor.ledger.state import LedgerState
 from monitor.operate.check.live_report import Silence
 from monitor.privacy.over_time import OverTimeRule, find_next_answer_tick, may_answer
-from monitor.ticks.ledger_state import LedgerState
 
 
 def find_silences(

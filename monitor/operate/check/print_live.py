@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from monitor.contracts.instants import MILLISECOND, format_duration
 from monitor.ingest.start_offsets import CONTINUES
 from monitor.operate.check.live_report import Facts, LiveReport, PeriodPayment, Silence, TopicSummary, format_time
 from monitor.operate.check.print_report import Printer
 from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import MILLISECOND, format_duration
 
 _CAUSES = {
     "no_progress": "Redis has no facts of this configuration",

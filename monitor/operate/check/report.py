@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal
 
-from monitor.contracts.instants import format_duration
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import Counted
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
+from monitor.time.instants import format_duration
 
 Level = Literal["useless", "risky", "fine"]
 USELESS: Final = "useless"

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from monitor.contracts.parameters import Parameters
 from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import CONTINUES, StartOffsets
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters
 from monitor.operate.check.live_report import PartitionStart
 from monitor.store.redis_store import RedisStore
 

@@ -7,8 +7,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Final
 
-from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.privacy.alarm_chances import compute_belief
+from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 
 _THREE_DIGITS: Final = Context(prec=3, rounding=ROUND_CEILING)
 _SIX_DIGITS: Final = Context(prec=6, rounding=ROUND_CEILING)

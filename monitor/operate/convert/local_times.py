@@ -13,9 +13,9 @@ from datetime import date, datetime, time, timedelta
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from monitor.contracts.instants import DAY, SECOND, parse_instant, parse_local, to_datetime, to_instant
 from monitor.errors import TimeError
 from monitor.operate.convert.rows import BadRowError, Stay
+from monitor.time.instants import DAY, SECOND, parse_instant, parse_local, to_datetime, to_instant
 
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _MIDNIGHT: Final = time()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, time, tzinfo
 from typing import Final, NamedTuple
 
-from monitor.contracts.instants import MINUTE, to_datetime
 from monitor.operate.convert.rows import Stay
+from monitor.time.instants import MINUTE, to_datetime
 
 _PLACEHOLDERS: Final = frozenset(
     {"na", "n/a", "#n/a", "#name?", "#null!", "#ref!", "#value!", "nan", "null", "(null)", "<null>", "nil", "none"}

@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 
 from monitor.config.bounded_lines import BoundedLines
 from monitor.config.csv_table import Table
-from monitor.contracts.instants import DAY, SECOND, to_instant
 from monitor.errors import TimeError
 from monitor.operate.convert.local_times import Moment, locate_day, locate_time, make_stay, read_moment, require_zone
 from monitor.operate.convert.rows import BadRowError, Rows, Stay, read_table
+from monitor.time.instants import DAY, SECOND, to_instant
 
 RFC3339: Final = "rfc3339"
 EPOCH: Final = "epoch"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from monitor.config.csv_table import Table
-from monitor.contracts.instants import to_instant
 from monitor.errors import MonitorError
+from monitor.time.instants import to_instant
 
 SHOWN_PROBLEMS: Final = 20
 

@@ -9,16 +9,16 @@ import click
 from rich.console import Console
 
 from monitor.command_line import EXISTING, add_config_option
-from monitor.contracts.clock import Clock, SystemClock
-from monitor.contracts.instants import parse_duration, parse_instant
-from monitor.contracts.visits import Reason
 from monitor.errors import EXIT_DONE, EXIT_FAILED, DurationError, TimeError, UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.operate.dead_letters.letters import Filter, read_letters, summarize
 from monitor.operate.dead_letters.render import render, to_json
 from monitor.operate.dead_letters.resend import explain_counting, export_letters, plan_resending, send
+from monitor.records.visits import Reason
 from monitor.service.load_settings import load_settings
 from monitor.service.wiring import Settings
+from monitor.time.clock import Clock, SystemClock
+from monitor.time.instants import parse_duration, parse_instant
 
 
 @click.command("dead-letters")

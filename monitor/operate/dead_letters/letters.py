@@ -11,11 +11,11 @@ from typing import Any, Final
 from kafka import TopicPartition
 from pydantic import ValidationError
 
-from monitor.contracts.dead_letter_record import DeadLetterHeaders
-from monitor.contracts.instants import MILLISECOND
-from monitor.contracts.visits import Reason
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.records.dead_letter_record import DeadLetterHeaders
+from monitor.records.visits import Reason
+from monitor.time.instants import MILLISECOND
 
 POLL_MS: Final = 250
 READ_TIMEOUT_SECONDS: Final = 30.0

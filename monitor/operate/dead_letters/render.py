@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
-from monitor.contracts.dead_letter_record import DeadLetterHeaders
-from monitor.contracts.instants import SECOND, format_instant
 from monitor.errors import escape_controls
 from monitor.operate.dead_letters.letters import Letter, ReasonCount, Summary
+from monitor.records.dead_letter_record import DeadLetterHeaders
+from monitor.time.instants import SECOND, format_instant
 
 
 def to_json(summary: Summary) -> str:

@@ -16,19 +16,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from monitor.contracts.dead_letter_record import encode_visit
-from monitor.contracts.instants import MILLISECOND, format_instant
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import TopicError, UsageError
 from monitor.ingest.accept import APPLIED, EXPIRED, NOT_WATCHED, TOO_LATE, accept
 from monitor.ingest.decode import decode_records
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.facts import HASH_BYTES
+from monitor.kinds.parameters import Parameters
 from monitor.new_files import create_file
 from monitor.operate.dead_letters.letters import Letter
 from monitor.operate.dead_letters.render import describe
-from monitor.store.facts import HASH_BYTES
+from monitor.records.dead_letter_record import encode_visit
+from monitor.records.visits import Fault, Reason, open_record
 from monitor.store.hashing import PersonHasher
+from monitor.time.instants import MILLISECOND, format_instant
 
 SEND_SECONDS: Final = 30.0
 MOST_LINES: Final = 20

@@ -15,12 +15,12 @@ from monitor.audit import AuditReport
 from monitor.audit.findings import count_false
 from monitor.config import Location
 from monitor.config.sections import PageSettings
-from monitor.contracts.clock import Clock
-from monitor.contracts.instants import DAY, format_instant
 from monitor.errors import FailedError
 from monitor.page import require_page
 from monitor.privacy.epsilon import format_epsilon
 from monitor.service.wiring import Settings
+from monitor.time.clock import Clock
+from monitor.time.instants import DAY, format_instant
 
 _HISTORY = 60 * DAY  # longer than the demo
 

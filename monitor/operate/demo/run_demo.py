@@ -18,8 +18,6 @@ from rich.live import Live
 from monitor.audit import audit
 from monitor.client.describe_records import moment
 from monitor.config import load_valid_config
-from monitor.contracts.clock import Clock, SteppedClock
-from monitor.contracts.instants import DAY
 from monitor.errors import FailedError
 from monitor.operate.check.wording import describe_belief
 from monitor.operate.demo.examples import copy_examples
@@ -33,6 +31,8 @@ from monitor.operate.replay.embedded import start_embedded
 from monitor.operate.replay.feed import Feed
 from monitor.operate.replay.output import write_output
 from monitor.service.wiring import Settings
+from monitor.time.clock import Clock, SteppedClock
+from monitor.time.instants import DAY
 
 DAYS: Final = 14
 SECONDS: Final = 38.0

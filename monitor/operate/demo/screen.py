@@ -16,9 +16,9 @@ from monitor.client.describe_records import PEOPLE, length, moment
 from monitor.client.designated_time import AtTime, AtTimeStatus
 from monitor.client.subscriber_view import Alert
 from monitor.client.watch import STYLES, SYMBOLS
-from monitor.contracts.instants import parse_instant, to_datetime
-from monitor.contracts.output_records import NoisyCountAlert, PausedAlert
 from monitor.operate.demo.story import Story
+from monitor.records.output_records import NoisyCountAlert, PausedAlert
+from monitor.time.instants import parse_instant, to_datetime
 
 _WIDE: Final = 96  # from this width in columns on, the news is shown next to the places
 _TIMES: Final = 3  # designated times shown at once

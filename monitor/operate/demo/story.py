@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from monitor.client.describe_records import News, Words, moment
 from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
-from monitor.contracts.instants import DAY, parse_instant
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.observe.metric_catalog import FATES, PREFIX
+from monitor.records.output_records import OutputRecord
+from monitor.time.instants import DAY, parse_instant
 
 _NEWS_KEPT: Final = 60
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from monitor.contracts.instants import DAY, format_instant
 from monitor.operate.convert.files import VISITS_HEADER, format_csv_line, open_atomically
 from monitor.operate.town import Town
+from monitor.time.instants import DAY, format_instant
 
 POPULATION: Final = 80_000
 

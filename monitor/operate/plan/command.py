@@ -15,7 +15,6 @@ from rich.console import Console
 
 from monitor.command_line import EXISTING, add_delays_option, read_duration
 from monitor.config import load_config
-from monitor.contracts.instants import SECOND
 from monitor.errors import EpsilonError, UsageError
 from monitor.operate.plan.find_plans import AtTimesOptions, OverTimeOptions, find
 from monitor.operate.plan.nearby import list_choices
@@ -23,6 +22,7 @@ from monitor.operate.plan.render import make_choices_tree, make_plans_tree, rend
 from monitor.operate.plan.targets import PERIOD, Targets
 from monitor.operate.report_delays import read_report_delays
 from monitor.privacy.epsilon import parse_epsilon
+from monitor.time.instants import SECOND
 
 _COUNT: Final = click.IntRange(1, 10**9)
 _OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations")

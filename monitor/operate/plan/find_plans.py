@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor
 from monitor.config.describe_problems import list_problems
-from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.errors import UsageError
 from monitor.operate.plan.conflict import explain_contradiction
 from monitor.operate.plan.designs import Design, design_at_times, design_over_time
 from monitor.operate.plan.outcomes import PlanOutcome, evaluate
 from monitor.operate.plan.solve import find_plans, rank
 from monitor.operate.plan.targets import Targets
+from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 
 SLOTS: Final = (15 * MINUTE, HOUR, 6 * HOUR, DAY)
 WINDOWS: Final = (DAY, 7 * DAY, 14 * DAY, 28 * DAY)

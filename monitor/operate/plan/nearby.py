@@ -9,13 +9,13 @@ from fractions import Fraction
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
 from monitor.config.rules_between_keys import Values, find_broken_rules
 from monitor.config.worst_case import compute_charges, compute_max_lead
-from monitor.contracts.instants import SECOND, format_duration
 from monitor.errors import UsageError
 from monitor.operate.plan.designs import Design, design_at_times, design_over_time
 from monitor.operate.plan.outcomes import Plan, PlanOutcome, evaluate
 from monitor.operate.plan.solve import choose_threshold
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import SECOND, format_duration
 
 PRESENT = "as it is"
 

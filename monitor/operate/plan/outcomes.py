@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.contracts.instants import YEAR
 from monitor.operate.plan.designs import Design
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates
+from monitor.time.instants import YEAR
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from monitor.contracts.instants import format_duration
 from monitor.operate.check.report import ASSUMPTION
 from monitor.operate.check.wording import format_amount, format_percent, format_share
 from monitor.operate.plan.nearby import Choice
 from monitor.operate.plan.outcomes import Plan, PlanOutcome
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import format_duration
 
 FLOOR = (
     "No one-sided mechanism of the same ε does better: the chance of a false alarm at count f is at least "

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.contracts.instants import DAY, format_duration
 from monitor.operate.report_delays import ReportDelays
 from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import DAY, format_duration
 
 PERIOD: Final = 14 * DAY
 

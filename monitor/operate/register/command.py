@@ -13,13 +13,13 @@ import click
 
 from monitor.command_line import add_config_option
 from monitor.config import load_valid_config
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import to_datetime
 from monitor.errors import FailedError, UsageError
 from monitor.new_files import PUBLIC, replace_file
 from monitor.operate.register.entry import build_entry, to_yaml
 from monitor.operate.register.figures import CURATOR_TYPES, OPEN, SECTORS, Figures, Publisher, collect_figures
 from monitor.operate.register.pages import write_assessment, write_notice
+from monitor.time.clock import SystemClock
+from monitor.time.instants import to_datetime
 
 
 @click.command()

@@ -11,7 +11,6 @@ from typing import Final
 
 from monitor.config import ValidConfig
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor
-from monitor.contracts.instants import MILLISECOND
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.operate.check import wording
 from monitor.operate.check.compute_report import compute_report
@@ -19,6 +18,7 @@ from monitor.operate.check.report import SELDOM, CheckReport, MonitorReport
 from monitor.operate.check.wording import format_percent, spell_duration
 from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
 from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import MILLISECOND
 
 TEMPLATES: Final = resources.files("monitor.operate.register") / "templates"
 

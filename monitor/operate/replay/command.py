@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from monitor.command_line import EXISTING, add_config_option
-from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.operate.replay.replay_file import replay_command
+from monitor.time.instants import parse_instant
 
 
 @click.command()

@@ -11,22 +11,22 @@ from typing import Any, Final, Self
 
 from kafka import OffsetSpec, TopicPartition
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.parameters import Parameters
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import FOREVER, MESSAGE_BYTES, TopicNeeds, describe_topics, require_exactly
+from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Health
 from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.operate.replay.feed import Feed
 from monitor.operate.replay.lines import Extent, Refusals, read_lines
 from monitor.operate.replay.sorting import SortedLines
+from monitor.records.output_records import OutputRecord
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import Preflight, run_preflight
 from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SteppedClock
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0

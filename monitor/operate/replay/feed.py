@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import ReplayError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_error
 from monitor.kafka.record_batches import Record, encode_batches
 from monitor.operate.replay.lines import Line, Refusals
+from monitor.records.visits import Fault, Reason, open_record
 
 BATCH_VISITS: Final = 500
 BATCH_BYTES: Final = 256 * 1024

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from monitor.config.bounded_lines import open_lines
 from monitor.config.csv_table import Table
-from monitor.contracts.instants import parse_instant
-from monitor.contracts.parameters import Parameters
-from monitor.contracts.visits import Fault, Reason, Visit, read_visit
 from monitor.errors import TimeError, UsageError
+from monitor.kinds.parameters import Parameters
+from monitor.records.visits import Fault, Reason, Visit, read_visit
+from monitor.time.instants import parse_instant
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at", "consent")

@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, read_record
-from monitor.contracts.output_records import OutputRecord
 from monitor.errors import UsageError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.ledger import read_partition
+from monitor.ledger.reader import read_partition
+from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, read_record
+from monitor.records.output_records import OutputRecord
 
 _KeyedRecord = tuple[tuple[int, int, int], OutputRecord]
 

@@ -20,8 +20,8 @@ import redis
 from kafka import TopicPartition
 
 from monitor.kafka.groups import name_release_group
+from monitor.ledger.reader import read_partition
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
-from monitor.ticks.ledger import read_partition
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import ROOT, read_shell_lines
 from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site

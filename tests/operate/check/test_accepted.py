@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.cli import main
-from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_USAGE
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
@@ -24,6 +23,7 @@ from monitor.service.load_settings import load_settings
 from monitor.service.preflight import Preflight
 from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.store.redis_store import RedisStore
+from monitor.time.clock import SystemClock
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 

@@ -20,13 +20,13 @@ from rich.console import Console
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import compute_charges, count_most_designated_times, count_period_slots
-from monitor.contracts.instants import DAY, HOUR, YEAR, to_instant
-from monitor.contracts.schedule import Schedule
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport
 from monitor.operate.check.wording import format_amount
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_threshold
+from monitor.time.instants import DAY, HOUR, YEAR, to_instant
+from monitor.time.schedule import Schedule
 
 EXAMPLES = Path(__file__).parents[3] / "config"
 PREFIX = "LOCATION_MONITOR__"

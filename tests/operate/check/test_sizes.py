@@ -12,15 +12,15 @@ import pytest
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
-from monitor.contracts.output_records import OutputRecord, make_at_times_record, make_over_time_record
-from monitor.contracts.record_sizes import (
+from monitor.errors import ConfigError, Problem
+from monitor.kinds.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     find_max_answers_per_record,
     measure_place,
     measure_snapshots,
 )
-from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
+from monitor.records.output_records import OutputRecord, make_at_times_record, make_over_time_record
 
 pytestmark = pytest.mark.long
 

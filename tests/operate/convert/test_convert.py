@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from monitor.contracts.instants import MINUTE
 from monitor.operate.convert.conversion import Conversion, Shape
 from monitor.operate.convert.points import Columns, read_points
+from monitor.time.instants import MINUTE
 from tests.operate.convert.command import ignore, read, run, write
 
 pytestmark = pytest.mark.long

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.contracts.instants import HOUR, MINUTE, to_datetime, to_instant
 from monitor.operate.convert.local_times import Moment, locate_day, locate_time, make_stay, read_moment, widen_midnight
 from monitor.operate.convert.rows import BadRowError
+from monitor.time.instants import HOUR, MINUTE, to_datetime, to_instant
 
 pytestmark = pytest.mark.long
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from monitor.contracts.clock import SystemClock
-from monitor.contracts.instants import SECOND
 from monitor.kafka.topics import create_topics, list_topic_needs
+from monitor.time.clock import SystemClock
+from monitor.time.instants import SECOND
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.operate.dead_letters.refused import Refused
 from tests.shared_kafka import SharedKafka

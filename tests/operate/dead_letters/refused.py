@@ -11,11 +11,11 @@ from typing import Any, Final
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.contracts.dead_letter_record import Origin, encode_visit, make_dead_letter
-from monitor.contracts.instants import HOUR, MILLISECOND, format_instant
-from monitor.contracts.visits import Fault, Reason
+from monitor.ledger.reader import read_partition
+from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
+from monitor.records.visits import Fault, Reason
 from monitor.service.wiring import Settings
-from monitor.ticks.ledger import read_partition
+from monitor.time.instants import HOUR, MILLISECOND, format_instant
 
 PERSON: Final = "planted-person-7"
 LIMIT: Final = 65_536

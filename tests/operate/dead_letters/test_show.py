@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.contracts.instants import HOUR, format_instant
-from monitor.contracts.visits import Reason
 from monitor.operate.dead_letters.letters import Letter, Summary, summarize
 from monitor.operate.dead_letters.render import to_json
+from monitor.records.visits import Reason
+from monitor.time.instants import HOUR, format_instant
 from tests.operate.dead_letters.refused import PERSON, Refused, run
 
 

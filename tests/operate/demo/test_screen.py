@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from monitor.contracts.instants import DAY, HOUR
-from monitor.contracts.output_records import OutputRecord
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.observe.metrics import Metrics
 from monitor.operate.demo.screen import Screen
 from monitor.operate.demo.story import Intake, Story
+from monitor.records.output_records import OutputRecord
+from monitor.time.instants import DAY, HOUR
+from monitor.time.slot_grid import SlotGrid
 
 Published = Callable[..., list[OutputRecord]]
 

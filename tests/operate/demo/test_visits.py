@@ -8,10 +8,10 @@ import pytest
 
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.instants import DAY
 from monitor.operate.demo.examples import copy_examples
 from monitor.operate.demo.visits import write_visits
 from monitor.operate.replay.lines import Extent, read_lines
+from monitor.time.instants import DAY
 
 
 @pytest.mark.parametrize("seed", range(20, 26))

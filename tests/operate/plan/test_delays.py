@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.cli import main
-from monitor.contracts.instants import DAY, HOUR
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, DelaysError
 from monitor.operate.report_delays import METRIC, ReportDelays, read_report_delays
+from monitor.time.instants import DAY, HOUR
 
 CITY = Path(__file__).parents[3] / "config" / "city.yaml"
 BUCKETS = {"3600": 1, "86400": 10, "604800": 70, "1.2096e+06": 95, "+Inf": 100}

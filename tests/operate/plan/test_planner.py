@@ -16,7 +16,6 @@ from click.testing import CliRunner, Result
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.contracts.instants import DAY, HOUR, YEAR
 from monitor.errors import EXIT_DONE, EXIT_USAGE
 from monitor.operate.plan.conflict import find_colliding, find_nearest
 from monitor.operate.plan.designs import Design, design_over_time
@@ -26,6 +25,7 @@ from monitor.operate.plan.outcomes import Plan, compute_silent_share
 from monitor.operate.plan.render import compute_curves
 from monitor.operate.plan.solve import GRID, find_plans, rank, solve
 from monitor.operate.plan.targets import Targets
+from monitor.time.instants import DAY, HOUR, YEAR
 
 EXAMPLES = Path(__file__).parents[3] / "config"
 

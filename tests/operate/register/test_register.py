@@ -21,7 +21,6 @@ from monitor.cli import main
 from monitor.config import ValidConfig, load_valid_config
 from monitor.config.monitors import DwellMonitor
 from monitor.config.sections import SigningSettings
-from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.wording import PRIORS, format_percent, spell_duration
 from monitor.operate.register.entry import build_entry, to_yaml
@@ -38,6 +37,7 @@ from monitor.operate.register.pages import write_assessment, write_notice
 from monitor.privacy.alarm_chances import compute_belief, compute_mean_noise, find_threshold
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import DAY, HOUR, MINUTE
 from tests.kit.signed import SIGNER
 from tests.privacy.laws import Given
 

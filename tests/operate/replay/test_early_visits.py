@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.contracts.output_records import LEDGER, OWNER, OutputRecord
+from monitor.ledger.reader import read_partition
 from monitor.operate.replay import driver
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.records.output_records import LEDGER, OWNER, OutputRecord
 from monitor.service.wiring import Settings
-from monitor.ticks.ledger import read_partition
+from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from tests.kit.town import HOURS, Town, build_tree
 from tests.shared_kafka import SharedKafka
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from monitor.contracts.instants import HOUR, format_instant, parse_instant
-from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.contracts.schedule import Schedule
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UsageError
+from monitor.kinds.parameters import AtTimes, Parameters
 from monitor.operate.replay.lines import BAD_REPORT_TIME, Extent, Line, Refusals, read_lines
 from monitor.privacy.over_time import OverTimeRule
+from monitor.time.instants import HOUR, format_instant, parse_instant
+from monitor.time.schedule import Schedule
+from monitor.time.slot_grid import SlotGrid
 from tests.builders import build_parameters, watch
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.owner import LedgerTopic
+from monitor.time.clock import SteppedClock
 from tests.builders import build_counts
 from tests.ticks import owning
 from tests.topic_fixtures import TopicSet

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from monitor.contracts.output_records import make_at_times_record, make_hot_spots_record
-from monitor.contracts.parameters import Parameters
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
-from monitor.ticks.ledger_state import LedgerState
+from monitor.records.output_records import make_at_times_record, make_hot_spots_record
 
 HALF = Fraction(1, 2)
 

@@ -10,18 +10,18 @@ from unittest.mock import ANY
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
-from monitor.contracts.clock import SteppedClock, SystemClock
-from monitor.contracts.instants import HOUR, SECOND, format_instant
-from monitor.contracts.parameters import Parameters, Registry
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.parameters import Parameters, Registry
+from monitor.ledger.state import OwnerTerms
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.service.preflight import read_ledger
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.ledger_state import OwnerTerms
 from monitor.ticks.owner import LedgerTopic
+from monitor.time.clock import SteppedClock, SystemClock
+from monitor.time.instants import HOUR, SECOND, format_instant
 from tests.kit.topics import create_topic
 from tests.ticks.owning import own, publish
 from tests.topic_fixtures import TopicSet

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.contracts.parameters import Parameters
 from monitor.errors import PeriodError
+from monitor.kinds.parameters import Parameters
+from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.service.preflight import check_past_charges
-from monitor.ticks.ledger_state import LedgerState
 from tests.service.startup.ledger_states import noon, state_with_answers, states_with_marks
 from tests.topic_fixtures import TopicSet
 

@@ -10,15 +10,15 @@ from fractions import Fraction
 import pytest
 
 from monitor.config.kafka_and_redis import PartitionCounts
-from monitor.contracts.owner_record import make_ledger_record
-from monitor.contracts.parameters import OverTime, Parameters, Registry
-from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
+from monitor.kinds.parameters import OverTime, Parameters, Registry
+from monitor.kinds.record_sizes import measure_place
+from monitor.ledger.state import OwnerTerms
+from monitor.ledger.writer import Writer
 from monitor.privacy.over_time import Mark
+from monitor.records.owner_record import make_ledger_record
 from monitor.service.create_topics import Beginning
 from monitor.service.preflight import require_room
-from monitor.ticks.ledger import Writer
-from monitor.ticks.ledger_state import OwnerTerms
 from tests.service.startup.ledger_states import states_with_marks
 from tests.topic_fixtures import TopicSet
 

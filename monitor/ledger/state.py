@@ -1,0 +1,391 @@
+"""The state of one ledger partition, folded from its records: marks, spent ε, owner terms, last decided tick."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Literal
+
+from monitor.errors import LedgerError
+from monitor.ledger.signed_log import SignedLog
+from monitor.privacy.over_time import Mark
+from monitor.records.charges_record import Charges
+from monitor.records.ledger_entries import (
+    AtTimesEntry,
+    HotSpotsEntry,
+    OverTimeEntry,
+    OwnerEntry,
+    StartEntry,
+    read_record,
+)
+from monitor.records.output_records import OutputRecord, name_answer
+from monitor.time.instants import format_instant, parse_instant
+from monitor.time.slot_grid import SlotGrid
+
+_Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
+
+Charged = tuple[Literal["at_times", "hot_spots", "at_least", "dwell"], str, int]
+"""The key of an answer about a designated time: the monitor's kind and name, and the time (an instant)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTerms:
+    """The terms of a ledger partition. Owner records carry them from one owner to the next.
+
+    `partitions`: Q, the number of output partitions that have shards; it never changes. `lost_at`: the instant at which
+    an earlier ledger was lost. `input_topic_id`: the topic that the facts were read from. `input_since`: the slot from
+    which its facts are complete, if those of an earlier topic were lost. `fingerprint`: empty before the first owner.
+    `input_partitions`: the largest known number of partitions of this input topic; brokers with outdated metadata may
+    list fewer. `charges`: the charges of the newest owner's configuration, None if its record does not contain them.
+    """
+
+    service: str
+    partitions: int
+    lost_at: int | None = None
+    input_topic_id: str = ""
+    input_since: int | None = None
+    fingerprint: str = ""
+    input_partitions: int = 0
+    charges: Charges | None = None
+
+    def has_same_configuration(self, other: OwnerTerms) -> bool:
+        """Return whether the owners with these terms ask the same facts and charge the same ε."""
+        if self.charges is None or other.charges is None:
+            return False
+        return (self.fingerprint, self.charges.digest) == (other.fingerprint, other.charges.digest)
+
+    def require_service(self, service: str, topic: str) -> None:
+        """Check that the ledger belongs to this service.
+
+        Raises:
+            LedgerError: it belongs to another service.
+        """
+        if self.service != service:
+            raise LedgerError(
+                f"service.name is {service!r}, and the ledger {topic} belongs to {self.service!r}: give each service "
+                "its own kafka.topics.alerts"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """A snapshot of what a partition has spent.
+
+    `marks`: by monitor and location, each with the max lead F of its configuration, None if F is not known. `charged`:
+    the largest ε published about a designated time. `unanswered`: the monitors and locations with marks that the last
+    tick may still answer, because the ledger contains a part of it. `owned`: whether there was ever an owner.
+    `charges`: the charges of the newest owner's configuration, None if they are not known.
+    """
+
+    marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
+    charged: Mapping[Charged, Fraction]
+    lost_at: int | None
+    last_tick: int | None
+    unanswered: Collection[tuple[str, str]]
+    owned: bool
+    charges: Charges | None
+
+
+def find_later(first: int | None, second: int | None) -> int | None:
+    """Return the later of two instants, slots or offsets. None means never."""
+    return max((at for at in (first, second) if at is not None), default=None)
+
+
+@dataclass(slots=True)
+class TimeAnswers:
+    """The answers about designated times, by monitor and time. None of them is drawn again.
+
+    `noisy`: (tick, noisy count) by location. `drawn`: those whose hot spots or dwell times were drawn. `bounded`: the
+    (shard, number of shards) pairs whose lower bounds were drawn.
+    """
+
+    noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
+    drawn: set[tuple[str, int]] = field(default_factory=set)
+    bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
+
+    def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
+        """Return whether no location of a shard has had its lower bound drawn.
+
+        Under another number of shards, a location may have been in any shard. So if a shard was drawn under another
+        number, the result is False for all shards.
+        """
+        drawn = self.bounded.get((monitor, time), ())
+        return all(number == shards and other != shard for other, number in drawn)
+
+    def record_bounds(self, monitor: str, time: int, shard: int, shards: int) -> None:
+        """Record that the lower bounds of a shard were drawn."""
+        self.bounded.setdefault((monitor, time), set()).add((shard, shards))
+
+    def forget(self, oldest: int) -> None:
+        """Drop designated times before `oldest`."""
+        self.noisy = {key: noisy for key, noisy in self.noisy.items() if key[1] >= oldest}
+        self.drawn = {key for key in self.drawn if key[1] >= oldest}
+        self.bounded = {key: drawn for key, drawn in self.bounded.items() if key[1] >= oldest}
+
+
+@dataclass(slots=True)
+class LedgerState:
+    """The state of one ledger partition.
+
+    `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
+    visits that it charged. `past`: marks that a period may still contain, but no window. `times`: the answers about
+    designated times. `charged`: the largest ε published about a designated time, among the records that have not
+    expired. `last_records`: the answers of the last tick, by ce_id. `latest`: those since the last owner record. An
+    owner has appended them in one transaction, unless somebody else has written some. `last_terms`: the terms of the
+    owner that decided the last tick. `last_offset`: the offset of its first answer. `incomplete`: the last tick with
+    answers that are recorded as lost. `expired_until`: the instant of the first remaining record, if earlier ones have
+    expired. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the
+    first owner record (an instant); from then on, ticks had to be decided. `signed`: the signed log of an owner whose
+    answers are signed, else None. `confirmed`: the state as folded from the signed ticks only, once the key has signed
+    one.
+    """
+
+    terms: OwnerTerms | None = None
+    last_tick: int | None = None
+    marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
+    times: TimeAnswers = field(default_factory=TimeAnswers)
+    charged: dict[Charged, Fraction] = field(default_factory=dict)
+    last_records: dict[str, OutputRecord] = field(default_factory=dict)
+    latest: list[OutputRecord] = field(default_factory=list)
+    last_terms: OwnerTerms | None = None
+    last_offset: int = 0
+    incomplete: int | None = None
+    expired_until: int | None = None
+    records: int = 0
+    past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
+    eras: list[tuple[int | None, int]] = field(default_factory=list)
+    owned_since: int | None = None
+    signed: SignedLog | None = None
+    confirmed: LedgerState | None = None
+
+    @property
+    def published(self) -> LedgerState:
+        """The state whose noisy counts may be published again: with a signed log, only what its key has signed.
+
+        Everything is spent that `self` contains. If the key has signed nothing yet, its log begins with that too.
+        """
+        return self if self.confirmed is None else self.confirmed
+
+    @property
+    def lost_at(self) -> int | None:
+        """The instant up to which answers may be unreadable. They all count as spent (docs/rules.md, rule 5).
+
+        An earlier ledger was lost, or records have expired. Expired records had no effect under their own window and
+        horizon, but a longer window or horizon may contain what they charged.
+        """
+        return find_later(None if self.terms is None else self.terms.lost_at, self.expired_until)
+
+    @property
+    def input_since(self) -> int:
+        """The slot from which facts are complete if an earlier input topic was lost, else one before all others."""
+        complete_from = None if self.terms is None else self.terms.input_since
+        return -(2**62) if complete_from is None else complete_from
+
+    def find_marks(self, monitor: str, location: str) -> tuple[Mark, ...]:
+        """Return a location's marks in order of ticks."""
+        marks = self.marks.get((monitor, location))
+        return tuple(marks[tick] for tick in sorted(marks)) if marks else ()
+
+    def summarize_spent(self) -> Spent:
+        """Return what was spent, including marks that no longer run."""
+        begins = [-(2**62) if tick is None else tick + 1 for tick, _ in self.eras]
+
+        def max_lead(tick: int) -> int | None:
+            era = bisect_right(begins, tick) - 1
+            return None if era < 0 else self.eras[era][1]
+
+        keys = self.past.keys() | self.marks.keys()
+        known = {key: self.past.get(key, {}) | self.marks.get(key, {}) for key in keys}
+        marks = {key: tuple((by_tick[at], max_lead(at)) for at in sorted(by_tick)) for key, by_tick in known.items()}
+        terms = self.terms
+        owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
+        unanswered = self._find_unanswered(marks)
+        return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, unanswered, owned, charges)
+
+    def _find_unanswered(self, places: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return which of these monitors and locations the last tick may still answer.
+
+        Its owner may not have finished its transaction, or may have been stopped within it. Then the next owner draws
+        the rest, if its configuration is the same and the rest was not given up (`monitor.ticks.owner.Rest`).
+        """
+        tick, terms, last = self.last_tick, self.terms, self.last_terms
+        if tick is None or terms is None or last is None or self.incomplete == tick:
+            return set()
+        missing = {key for key in places if name_answer(*key, tick) not in self.last_records}
+        if not missing or last.charges is None or not terms.has_same_configuration(last):
+            return set()
+        if last.charges.places is None:  # they were too many for an owner record, so each may be among them
+            return missing
+        shares = ((each.monitor, ids) for each in last.charges.places for ids in each.shares.values())
+        return missing.intersection((monitor, place) for monitor, ids in shares for place in ids)
+
+    def begin_ownership(self, terms: OwnerTerms) -> None:
+        """Begin the ownership of this instance under these terms."""
+        self._begin_era(terms.charges)
+        self.terms = terms
+
+    def read(self, offset: int, record: OutputRecord, grid: SlotGrid, now: int) -> None:
+        """Fold the next record of the partition, which may be the first one that has not expired.
+
+        Expired records were published before that record was written, so before `now` (an instant). The timestamp of
+        the record alone is not reliable: the clock of its writer may have been ahead.
+
+        Raises:
+            LedgerError: as `fold`.
+        """
+        if self.records == 0 and offset > 0:
+            self.expired_until = min(record.timestamp_ms * 1_000, now)
+        before = self.last_tick
+        self.fold(record, grid)
+        if self.last_tick != before:
+            self.last_offset = offset
+
+    def fold(self, record: OutputRecord, grid: SlotGrid) -> None:
+        """Fold the next record. Records of unknown kinds are ignored.
+
+        Raises:
+            LedgerError: a record of a known kind cannot be read, or the ledger has another version.
+        """
+        self.records += 1
+        entry = read_record(record.key, record.value, record.headers)
+        match entry:
+            case None:
+                self._confirm(record, grid)
+            case StartEntry():
+                self._fold_terms(entry)
+            case OwnerEntry():
+                self._fold_terms(entry)
+                self.latest.clear()
+                self.incomplete = find_later(self.incomplete, entry.incomplete)
+                if entry.tick is not None:  # a decided tick without answers
+                    self._advance_to(entry.tick, grid)
+                if self.owned_since is None:
+                    self.owned_since = record.timestamp_ms * 1_000
+            case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
+                self._fold_answer(entry, record, grid)
+
+    def _confirm(self, record: OutputRecord, grid: SlotGrid) -> None:
+        """Fold the answers of the last tick into `confirmed`, if this record is a checkpoint that signs them."""
+        if self.signed is None:
+            return
+        answers = list(self.latest)
+        signs = self.signed.read(record, self.last_tick, answers)
+        if self.signed.has_begun:
+            self.confirmed = self.confirmed or LedgerState()
+            for answer in answers if signs else ():
+                self.confirmed.fold(answer, grid)
+
+    def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
+        if self.terms is None and self.expired_until is None and isinstance(entry, OwnerEntry):
+            return  # without a start record, the owner record was meant for an earlier topic of this name
+        if self.terms is not None and entry.service != self.terms.service:
+            raise LedgerError(
+                f"the ledger belongs to the service {self.terms.service!r} and contains a record of {entry.service!r}: "
+                "two services on one output topic both spend; give each its own kafka.topics.alerts"
+            )
+        lost_at = parse_instant(entry.lost_at) if entry.lost_at else None
+        terms = self.terms or OwnerTerms(entry.service, entry.partitions)
+        if isinstance(entry, OwnerEntry):
+            terms = self._apply_owner(terms, entry)
+        elif terms.input_topic_id == "":
+            terms = replace(terms, input_topic_id=entry.input_topic_id)
+        self.terms = replace(terms, lost_at=find_later(terms.lost_at, lost_at))
+
+    def _apply_owner(self, terms: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
+        self._begin_era(entry.charges)
+        same_input = terms.input_topic_id == entry.input_topic_id
+        return replace(
+            terms,
+            input_topic_id=entry.input_topic_id,
+            input_since=find_later(terms.input_since, entry.input_since),
+            fingerprint=entry.fingerprint,
+            input_partitions=max(terms.input_partitions if same_input else 0, entry.input_partitions),
+            charges=entry.charges,
+        )
+
+    def _begin_era(self, charges: Charges | None) -> None:
+        if charges is not None and (not self.eras or self.eras[-1][1] != charges.max_lead):
+            self.eras.append((self.last_tick, charges.max_lead))
+
+    def _advance_to(self, tick: int, grid: SlotGrid) -> None:
+        """Record a decided tick."""
+        if self.last_tick is None and self.expired_until is not None:
+            # Ticks only rise, so all expired answers are of this tick or earlier, even if a timestamp was wrong.
+            self.expired_until = grid.as_of(tick)
+        if self.last_tick is None or tick > self.last_tick:
+            self.last_tick, self.last_terms = tick, self.terms
+            self.last_records.clear()
+            self.latest.clear()
+
+    def _fold_answer(self, entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:
+        if self.last_tick is None or entry.tick > self.last_tick:
+            _check_grid(entry, record, grid)
+            self._advance_to(entry.tick, grid)
+        if entry.tick == self.last_tick:
+            self.last_records[entry.ce_id] = record
+            self.latest.append(record)
+        if isinstance(entry, OverTimeEntry):
+            self.spend(entry.monitor, entry.location_id, entry.marks)
+        elif isinstance(entry, HotSpotsEntry):
+            if entry.status == "complete":
+                self.times.drawn.add((entry.monitor, entry.time))
+                self._charge((entry.kind, entry.monitor, entry.time), entry.epsilon)
+        else:
+            known = self.times.noisy.setdefault((entry.monitor, entry.time), {})
+            if entry.noisy_counts.keys() - known.keys():
+                self._charge(("at_times", entry.monitor, entry.time), entry.epsilon)
+            for location, answer in entry.noisy_counts.items():
+                known.setdefault(location, answer)
+            if entry.at_least_epsilon is not None:
+                self.times.record_bounds(entry.monitor, entry.time, entry.shard, entry.shards)
+                self._charge(("at_least", entry.monitor, entry.time), entry.at_least_epsilon)
+
+    def _charge(self, key: Charged, epsilon: Fraction) -> None:
+        self.charged[key] = max(epsilon, self.charged.get(key, epsilon))
+
+    def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
+        """Record marks. Of two marks of one tick, the first noisy count stays; the larger ε and the later end count."""
+        if not marks:
+            return  # the state does not grow with the places that were never answered
+        known = self.marks.setdefault((monitor, location), {})
+        for mark in marks:
+            before = known.get(mark.tick)
+            if before is None:
+                known[mark.tick] = mark
+            elif mark.until > before.until or mark.epsilon > before.epsilon:
+                epsilon, until = max(before.epsilon, mark.epsilon), max(before.until, mark.until)
+                known[mark.tick] = replace(before, epsilon=epsilon, until=until)
+
+    def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
+        """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.
+
+        A mark stays in `past` for `kept` more slots, because a period may contain the visits that it charged.
+        """
+        for key, known in list(self.marks.items()):
+            gone = [at for at, mark in known.items() if max(mark.until, mark.tick + mark_lifetime - 1) < tick]
+            for at in gone:
+                self.past.setdefault(key, {})[at] = known.pop(at)
+            if not known:
+                del self.marks[key]
+        for key, past in list(self.past.items()):
+            while past and max((first := past[next(iter(past))]).until, first.tick + mark_lifetime - 1) + kept < tick:
+                del past[first.tick]
+            if not past:
+                del self.past[key]
+        self.times.forget(oldest_time)
+        if self.confirmed is not None:
+            self.confirmed.forget(tick, mark_lifetime, oldest_time)
+
+
+def _check_grid(entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:
+    """Check that the record's tick is on the configured slot grid. On another grid the tick numbers are meaningless."""
+    time = (dict(record.headers).get("ce_time") or b"").decode()
+    expected = format_instant(grid.as_of(entry.tick))
+    if time != expected:
+        raise LedgerError(
+            f"clock.slot and clock.origin put tick {entry.tick} at {expected}, and the ledger has it at {time}: they "
+            "cannot change during the life of a ledger. Keep them, or create a new kafka.topics.alerts once no mark "
+            "runs"
+        )

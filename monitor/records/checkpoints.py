@@ -1,0 +1,184 @@
+"""The checkpoint that ends each signed tick of an output partition (C2SP's tlog-checkpoint).
+
+A checkpoint signs the size and the root of the Merkle tree over the ticks that the partition contains, and the newest
+leaf. A leaf is the hash of all answers of a tick: with a leaf for each answer, signing would take three times as long.
+Owner records and the ledger's first record are in no leaf: they are no answers, and a takeover adds some.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Annotated, Final, Literal, Protocol
+
+import msgspec
+from pydantic import Field
+
+from monitor.records.merkle import HASH_BYTES, Tree, hash_leaf
+from monitor.records.output_records import (
+    LEDGER,
+    OWNER,
+    TYPE_PREFIX,
+    Contract,
+    OutputRecord,
+    Tick,
+    Time,
+    encode,
+    format_time,
+    make_record,
+)
+from monitor.records.signed_notes import Signer, Verifier
+
+CHECKPOINT: Final = f"{TYPE_PREFIX}checkpoint"
+NOT_IN_THE_TREE: Final = frozenset({CHECKPOINT.encode(), LEDGER.encode(), OWNER.encode()})
+"""The values of `ce_type` whose records are in no leaf."""
+
+_KEY: Final = "checkpoint"
+_SIGNED_HEADERS: Final = itemgetter("ce_type", "ce_id", "ce_time")
+_TEXT: Final = re.compile(r"(\S+)\n([1-9][0-9]{0,18})\n(\S+)\ntick (0|-?[1-9][0-9]{0,18}) (\S+)\n")
+
+Hash = Annotated[str, Field(pattern="^[A-Za-z0-9+/]{43}=$")]
+
+
+class Answer(Protocol):
+    """An answer as it is published, or as a subscriber receives it."""
+
+    @property
+    def headers(self) -> Iterable[tuple[str, bytes | None]]:
+        """The headers of the record."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value of the record."""
+
+
+class CheckpointRecord(Contract):
+    """The signed end of a tick, if answers are signed. Key: checkpoint."""
+
+    kind: Literal["checkpoint"]
+    tick: Tick
+    as_of: Time
+    note: str = Field(description="A signed note (C2SP): origin, size and root of the tree, the tick and its leaf.")
+    hashes: list[Hash] = Field(
+        max_length=64, description="The roots of the tree's complete subtrees, the largest first."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose signature was verified. `text` is what the key signed.
+
+    `origin` names the log: the key, the topic's id, the partition, and the tick with which the log begins. `leaf` is
+    the hash of the answers of `tick`, and the last leaf of `tree`.
+    """
+
+    origin: str
+    tick: int
+    leaf: bytes
+    tree: Tree
+    text: str
+
+    @property
+    def begins(self) -> bool:
+        """Whether the log begins with this tick."""
+        return self.origin.rpartition("/")[2] == str(self.tick)
+
+    def has_signed(self, answers: Iterable[Answer]) -> bool:
+        """Return whether these are the answers of the tick. A line with a newline could be read as two lines."""
+        try:
+            lines = _list_lines(answers)
+            return not any(b"\n" in line for line in lines) and hash_leaf(b"\n".join(lines)) == self.leaf
+        except (LookupError, TypeError):  # a header or the value is missing
+            return False
+
+    def follows(self, before: Tree) -> bool:
+        """Return whether the tree is this earlier one with the leaf of this tick."""
+        return before.append(self.leaf) == self.tree
+
+
+class _Value(msgspec.Struct):
+    tick: int
+    note: str
+    hashes: list[str]
+
+
+_decode_value: Final = msgspec.json.Decoder(_Value).decode
+
+
+def name_log(key_name: str, topic_id: str, partition: int) -> str:
+    """Return how the origins of all logs of an output partition begin."""
+    return f"{key_name}/{topic_id}/{partition}/"
+
+
+def write_text(origin: str, tick: int, leaf: bytes, tree: Tree) -> str:
+    """Return the text of a checkpoint. C2SP allows the line with the tick and its leaf as an extension."""
+    return f"{origin}\n{tree.size}\n{_encode(tree.root)}\ntick {tick} {_encode(leaf)}\n"
+
+
+def make_checkpoint_record(
+    source: str, signer: Signer, origin: str, partition: int, tick: int, as_of: int, leaf: bytes, tree: Tree
+) -> OutputRecord:
+    """Return the record of a checkpoint. The same tree always has the same bytes."""
+    value = encode(
+        {
+            "kind": _KEY,
+            "tick": tick,
+            "as_of": format_time(as_of),
+            "note": signer.sign(write_text(origin, tick, leaf, tree)),
+            "hashes": [_encode(each) for each in tree.hashes],
+        }
+    )
+    digest = hashlib.sha256(value).hexdigest()[:16]
+    return make_record(source, CHECKPOINT, f"{_KEY}/{partition}/{tick}/{digest}", as_of, _KEY, value)
+
+
+def read_checkpoint(value: bytes | None, verifier: Verifier, log: str) -> Checkpoint | None:
+    """Return a checkpoint, if the key has signed it and its hashes have the signed root; else None.
+
+    `log` is how its origin must begin (`name_log`).
+    """
+    try:
+        record = _decode_value(value or b"")
+        text = verifier.open(record.note)
+        parts = None if text is None else _TEXT.fullmatch(text)
+        if text is None or parts is None or not parts[1].startswith(log):
+            return None
+        size, leaf = int(parts[2]), _decode(parts[5])
+        tree = Tree(size, tuple(map(_decode, record.hashes)))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+    if len(tree.hashes) != size.bit_count() or write_text(parts[1], record.tick, leaf, tree) != text:
+        return None
+    return Checkpoint(parts[1], record.tick, leaf, tree, text)
+
+
+def hash_answers(answers: Iterable[Answer]) -> bytes:
+    """Return the leaf of a tick, given its answers in the order of their offsets.
+
+    The leaf contains four lines for each answer: ce_type, ce_id, ce_time and the value.
+    """
+    return hash_leaf(b"\n".join(_list_lines(answers)))
+
+
+def _list_lines(answers: Iterable[Answer]) -> list[bytes]:
+    lines: list[bytes] = []
+    for answer in answers:
+        lines += _SIGNED_HEADERS(dict(answer.headers))
+        lines.append(answer.value)  # type: ignore[arg-type]  # only somebody else's is None
+    return lines
+
+
+def _encode(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()
+
+
+def _decode(text: str) -> bytes:
+    """Return a hash. Raise ValueError if the text is something else."""
+    digest = base64.b64decode(text, validate=True)
+    if len(digest) != HASH_BYTES:
+        raise ValueError(text)
+    return digest

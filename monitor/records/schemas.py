@@ -1,0 +1,234 @@
+"""The published schemas, generated from the models: JSON Schema 2020-12, and an AsyncAPI 3 document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from monitor.records.checkpoints import CHECKPOINT, CheckpointRecord
+from monitor.records.dead_letter_record import DeadLetterHeaders
+from monitor.records.dwell import DwellSnapshot
+from monitor.records.examples import make_examples
+from monitor.records.output_records import (
+    AT_TIMES,
+    DWELL,
+    HOT_SPOTS,
+    LEDGER,
+    OVER_TIME,
+    OWNER,
+    AtTimesSnapshot,
+    CloudEventHeaders,
+    HotSpotsSnapshot,
+    OverTimeAlert,
+)
+from monitor.records.owner_record import LedgerRecord, OwnerRecord
+from monitor.records.visits import Visit, VisitBatch
+
+Schema = dict[str, Any]
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_VISITS: Final[tuple[type[BaseModel], ...]] = (VisitBatch, Visit)
+_ALERTS: Final[tuple[type[BaseModel], ...]] = (
+    OverTimeAlert,
+    AtTimesSnapshot,
+    HotSpotsSnapshot,
+    DwellSnapshot,
+    CheckpointRecord,
+    OwnerRecord,
+    LedgerRecord,
+)
+_HEADERS: Final[tuple[type[BaseModel], ...]] = (CloudEventHeaders, DeadLetterHeaders)
+
+
+def build_visits_schema() -> Schema:
+    """Return the JSON Schema of the values of the input topic: a batch of visits, or a single visit."""
+    return _build_any_of("Visits", "The values of the input topic: a batch of visits, or a single visit.", _VISITS)
+
+
+def build_alerts_schema() -> Schema:
+    """Return the JSON Schema of the values of the output topic."""
+    return _build_any_of("Alerts", "The values of the output topic, by the header ce_type.", _ALERTS)
+
+
+def _build_any_of(title: str, description: str, models: Sequence[type[BaseModel]]) -> Schema:
+    return {
+        "$schema": DIALECT,
+        "title": title,
+        "description": description,
+        "anyOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in models],
+        "$defs": _build_definitions(models, "#/$defs/{model}"),
+    }
+
+
+def _build_definitions(models: Sequence[type[BaseModel]], template: str) -> Schema:
+    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=template)
+    definitions: Schema = schema["$defs"]
+    return definitions
+
+
+def _remove_discriminators(schema: Any) -> Any:
+    """Remove `discriminator`, which has another form in AsyncAPI; `oneOf` with constants has the same meaning."""
+    if isinstance(schema, Mapping):
+        return {key: _remove_discriminators(value) for key, value in schema.items() if key != "discriminator"}
+    return [_remove_discriminators(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _refer_to(kind: str, name: str) -> Schema:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _describe_event(title: str, ce_type: str, model: type[BaseModel], key: str) -> Schema:
+    """Return a message of the output topic: CloudEvents headers with its own ce_type, and its payload."""
+    return {
+        "title": title,
+        "summary": (model.__doc__ or "").splitlines()[0],
+        "contentType": "application/json",
+        "headers": {
+            "allOf": [
+                _refer_to("schemas", CloudEventHeaders.__name__),
+                {"properties": {"ce_type": {"const": ce_type}}},
+            ],
+        },
+        "payload": _refer_to("schemas", model.__name__),
+        "bindings": {"kafka": {"key": {"type": "string", "description": key}}},
+    }
+
+
+def _build_messages() -> Schema:
+    shown = make_examples()
+    return {
+        name: {**message, "examples": [example.message for example in shown[name]]}
+        for name, message in _describe_messages().items()
+    }
+
+
+def _describe_messages() -> Schema:
+    return {
+        "visits": {
+            "title": "Visits",
+            "summary": "A batch of visits, or a single visit. Each visit is accepted or refused independently.",
+            "contentType": "application/json",
+            "payload": {"anyOf": [_refer_to("schemas", model.__name__) for model in _VISITS]},
+            "bindings": {"kafka": {"key": {"type": "string", "description": "Any key, or no key."}}},
+        },
+        "overTime": _describe_event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
+        "atTimes": _describe_event(
+            "All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"
+        ),
+        "hotSpots": _describe_event("The hot spots at a time", HOT_SPOTS, HotSpotsSnapshot, "monitor/time"),
+        "dwell": _describe_event(
+            "The number and mean length of visits at a time", DWELL, DwellSnapshot, "monitor/time"
+        ),
+        "checkpoint": _describe_event("The signed end of a tick", CHECKPOINT, CheckpointRecord, "checkpoint"),
+        "owner": _describe_event("A change of writer", OWNER, OwnerRecord, "owner"),
+        "ledger": _describe_event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
+        "deadLetter": {
+            "title": "A dead letter",
+            "summary": "The raw bytes of an undecodable record, or one refused visit as JSON. Contains personal data.",
+            "contentType": "application/octet-stream",
+            "headers": _refer_to("schemas", DeadLetterHeaders.__name__),
+            "payload": {"description": "Raw bytes, or a visit as JSON; cut if the header truncated is present."},
+        },
+    }
+
+
+_CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
+    "visits": ("visits", "The input.", ("visits",), "receive"),
+    "alerts": (
+        "safety-alerts",
+        "The output. Retention by time, no compaction: each tick repeats the state that is still valid.",
+        ("overTime", "atTimes", "hotSpots", "dwell", "checkpoint", "owner", "ledger"),
+        "send",
+    ),
+    "deadLetters": (
+        "visits.dead-letters",
+        "Refused records and visits, with the reason. The topic needs its own access rules.",
+        ("deadLetter",),
+        "send",
+    ),
+}
+
+
+_ADDRESS: Final[Schema] = {
+    "host": "{host}:{port}",
+    "variables": {
+        "host": {"default": "localhost", "description": "kafka.bootstrap_servers of the configuration."},
+        "port": {"default": "9092"},
+    },
+}
+_SECURITY: Final[Mapping[str, Schema]] = {
+    "certificate": {"type": "X509", "description": "A client certificate: kafka.certificate_file and kafka.key_file."},
+    "plain": {"type": "plain", "description": "kafka.sasl_mechanism is PLAIN."},
+    "scramSha256": {"type": "scramSha256", "description": "kafka.sasl_mechanism is SCRAM-SHA-256."},
+    "scramSha512": {"type": "scramSha512", "description": "kafka.sasl_mechanism is SCRAM-SHA-512."},
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "kafka.sasl_mechanism is OAUTHBEARER.",
+    },
+}
+
+
+def _describe_servers() -> Schema:
+    """Return the kinds of servers. Subscribers need Read and Describe for the output topic, and no consumer group."""
+
+    def describe(protocol: str, description: str, schemes: Sequence[str]) -> Schema:
+        security = {"security": [_refer_to("securitySchemes", scheme) for scheme in schemes]} if schemes else {}
+        return {**_ADDRESS, "protocol": protocol, "description": description, **security}
+
+    sasl = ("plain", "scramSha256", "scramSha512", "token")
+    return {
+        "open": describe("kafka", "PLAINTEXT: without credentials, for tests.", ()),
+        "sasl": describe("kafka", "SASL_PLAINTEXT: within a protected network.", sasl),
+        "tls": describe(
+            "kafka-secure", "SSL: with a client certificate, if the brokers ask for one.", ("certificate",)
+        ),
+        "saslTls": describe("kafka-secure", "SASL_SSL.", sasl),
+    }
+
+
+def build_asyncapi() -> Schema:
+    """Return the AsyncAPI 3 document, with three channels at the default topic names."""
+    models = (*_VISITS, *_ALERTS, *_HEADERS)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Location-safety monitor",
+            "version": "1.0.0",
+            "description": "Publishes which places are safe, under asymmetric differential privacy.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "servers": _describe_servers(),
+        "channels": {
+            name: {
+                "address": address,
+                "description": description,
+                "messages": {message: _refer_to("messages", message) for message in messages},
+                "bindings": {"kafka": {"topic": address}},
+            }
+            for name, (address, description, messages, _) in _CHANNELS.items()
+        },
+        "operations": {
+            f"{action}{name[0].upper()}{name[1:]}": {"action": action, "channel": {"$ref": f"#/channels/{name}"}}
+            for name, (_, _, _, action) in _CHANNELS.items()
+        },
+        "components": {
+            "messages": _build_messages(),
+            "schemas": _remove_discriminators(_build_definitions(models, "#/components/schemas/{model}")),
+            "securitySchemes": dict(_SECURITY),
+        },
+    }
+
+
+SCHEMAS: Final[dict[str, Callable[[], Schema]]] = {
+    "visits": build_visits_schema,
+    "alerts": build_alerts_schema,
+    "asyncapi": build_asyncapi,
+}
+"""What builds each published schema, by its name in `location-monitor schema`."""

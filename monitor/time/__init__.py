@@ -1,0 +1,1 @@
+"""Instants, slots, designated times, and clocks."""
