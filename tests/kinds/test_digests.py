@@ -1,0 +1,67 @@
+"""Fingerprint, version and charges of configurations have the same digests as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from monitor.config import ValidConfig, load_valid_config
+from monitor.ledger.period_payments import declare_charges
+from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
+from monitor.ticks.rollout import compute_version
+
+SHIPPED: Final = Path(__file__).parents[2] / "config"
+TIMED: Final[dict[str, Any]] = {"timezone": "Asia/Tokyo", "reporting_horizon": "2d"}
+EVERY_KIND: Final[list[dict[str, Any]]] = [
+    {"name": "lengths", "kind": "dwell", "at": ["2026-02-01T12:00:00Z"], "longest_visit": "2h", "visits_per_person": 2,
+     "epsilon": 1, **TIMED},
+    {"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "top": 5, "epsilon": "1/3", **TIMED},
+    {"name": "plain", "kind": "at_times", "at": ["08:00"], "threshold": 7, "epsilon": "1/5", **TIMED},
+    {"name": "weighted", "kind": "over_time", "locations": {"market": 3, "clinic": 1}, "threshold": 9, "window": "2d",
+     "epsilon": "1/2", "answers_per_window": 2},
+    {"name": "bounded", "kind": "at_times", "at": ["12:30", "18:00"], "threshold": 20, "epsilon": "1/7",
+     "at_least": {"epsilon": "1/9"}, **TIMED},
+    {"name": "longer", "kind": "dwell", "at": ["18:00"], "longest_visit": "4h", "epsilon": 2, **TIMED},
+    {"name": "places", "kind": "over_time", "locations": ["market", "station-central"], "threshold": 80, "window": "7d",
+     "epsilon": 1},
+]  # fmt: skip
+"""Monitors of all kinds, in an order that mixes the kinds."""
+
+
+def load(name: str, folder: Path) -> ValidConfig:
+    """Load a shipped configuration, or the demo's with monitors of every kind."""
+    if name != "every kind":
+        return load_valid_config(SHIPPED / name, {})
+    tree = yaml.safe_load((SHIPPED / "demo.yaml").read_text(encoding="utf-8"))
+    tree |= {"monitors": EVERY_KIND, "privacy": {"epsilon": 100, "period": "7d"}}
+    tree["clock"]["origin"] = "2026-01-05T00:00:00Z"  # YAML reads it as a datetime
+    tree["locations"]["file"] = str(SHIPPED / "demo-locations.csv")
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    return load_valid_config(folder / "config.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "fingerprint", "published", "version", "charges"),
+    [
+        ("demo.yaml", "012d5da0bb27fef3", "9b96e20ac2d3215c", "505b55ea6c9b1e87", "70a6f23021425aad"),
+        ("city.yaml", "c271bea6a6a6c90e", "bb20261d6219e4c9", "835c78b3d41b0525", "775b83a339f81ad4"),
+        ("secure.yaml", "2fe5df5ada101634", "9404477c2069fb4a", "2dbd1c68b91b3158", "90816c7bb9090cd0"),
+        ("every kind", "31e7e9cc3ae99c6d", "e091dc4f25c2d4ad", "4b801c94b4e8dfd7", "db276120daa0b432"),
+    ],
+)
+def test_digests_stay(name: str, fingerprint: str, published: str, version: str, charges: str, tmp_path: Path) -> None:
+    """The digests of the same configuration stay: otherwise a new release reads the input again, and is another owner.
+
+    They may change together with `FORMAT`, or with what answers cost.
+    """
+    parameters = load(name, tmp_path).parameters
+    facts = compute_fingerprint(parameters, b"k" * 16, "topic-id")
+    assert (
+        facts,
+        compute_published_fingerprint(parameters, "topic-id"),
+        compute_version(parameters, facts),
+        declare_charges(parameters).digest,
+    ) == (fingerprint, published, version, charges)
