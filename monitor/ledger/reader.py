@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from kafka import TopicPartition
 
 from monitor.errors import LedgerChangedError, LedgerError, MonitorError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.transactions import read_batches
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, Spent
 from monitor.records.ledger_entries import read_record
@@ -46,15 +47,28 @@ def read_partition(
 def is_committed(
     connections: KafkaConnections, topic: str, partition: int, tick: int, between: tuple[int, int]
 ) -> bool:
-    """Return whether a committed transaction between two offsets of a partition contains a record of a tick.
+    """Return whether a transaction with a record of a tick was committed, as its marker says, between two offsets.
+
+    A fence ends all transactions of earlier owners, so their markers are before the fencing owner's first record. A
+    consumer with read_committed would have to wait for the open transactions of other producers too. A record without a
+    transaction counts as committed.
 
     Raises:
         UnreachableError: as `read_partition`.
     """
     start, end = between
-    records = read_partitions(connections, topic, {partition: start}, {partition: end}, "read_committed")
-    with closing(records):
-        return any(is_from(record, tick) for _, _, record in records)
+    consumer, begun = read_batches(_create_consumer(connections)), set[int]()
+    with closing(_poll(connections, consumer, topic, {partition: start}, {partition: end})) as polled:
+        for _, batch in polled:
+            if batch.committed is not None:
+                if batch.committed and batch.producer in begun:
+                    return True
+                begun.discard(batch.producer)
+            elif batch.producer not in begun and any(is_from(_to_output_record(each), tick) for each in batch.records):
+                if batch.producer is None:
+                    return True
+                begun.add(batch.producer)
+    return False
 
 
 def is_from(record: OutputRecord, tick: int) -> bool:
@@ -71,19 +85,27 @@ def is_from(record: OutputRecord, tick: int) -> bool:
 
 
 def read_partitions(
-    connections: KafkaConnections,
-    topic: str,
-    starts: Mapping[int, int],
-    ends: Mapping[int, int],
-    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
 ) -> Generator[tuple[int, int, OutputRecord]]:
-    """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end).
+    """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
 
     Raises:
         UnreachableError: the brokers fail, or no record arrives for 30 s.
     """
+    with closing(_poll(connections, _create_consumer(connections), topic, starts, ends)) as polled:
+        for partition, record in polled:
+            yield partition, record.offset, _to_output_record(record)
+
+
+def _create_consumer(connections: KafkaConnections) -> Any:
+    return connections.create_consumer(max_partition_fetch_bytes=4 * 1024 * 1024)
+
+
+def _poll(
+    connections: KafkaConnections, consumer: Any, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Generator[tuple[int, Any]]:
+    """Yield (partition, what an unused consumer returns) as `read_partitions` does, and close the consumer."""
     topic_partitions = {TopicPartition(topic, partition): start for partition, start in starts.items()}
-    consumer = connections.create_consumer(isolation_level=isolation_level, max_partition_fetch_bytes=4 * 1024 * 1024)
     try:
         with connections.translate_errors():
             consumer.assign(list(topic_partitions))
@@ -106,7 +128,7 @@ def read_partitions(
                 for tp in topic_partitions:
                     for record in polled.get(tp, ()):
                         if record.offset < end[tp]:
-                            yield tp.partition, record.offset, _to_output_record(record)
+                            yield tp.partition, record
     finally:
         consumer.close(autocommit=False)
 
@@ -209,6 +231,7 @@ class LedgerReader:
         """Read one partition up to an offset."""
         with self._lock:
             self._read({partition: self._offsets[partition]}, {partition: until})
+            self._offsets[partition] = max(self._offsets[partition], until)  # the last offset may be a marker
 
     def is_committed(self, partition: int) -> bool:
         """Return whether a record of the partition's last tick is in a committed transaction; True without answers."""

@@ -135,13 +135,26 @@ class InputTopic:
 
     def read_stable_ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
         """Return the last stable offset of each of these partitions, up to which consumers can read now."""
-        wanted = {TopicPartition(self._topic, partition): OffsetSpec.LATEST for partition in partitions}
+        wanted = set(partitions)
+        return self._run_exclusively(lambda: self._list_ends(self._topic, wanted, stable=True)) if wanted else {}
 
-        def read() -> Mapping[int, int]:
-            found = self._admin.list_partition_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
-            return {tp.partition: int(stable.offset) for tp, stable in found.items()}
+    def find_hidden(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        """Return the last stable offset of each of these output partitions in which consumers cannot read the end.
 
-        return self._run_exclusively(read) if wanted else {}
+        The records of an open transaction are after it, and all that follow.
+        """
+        ledger, wanted = self._ledger[0], set(partitions)
+        with self._translate_errors():
+            stable = self._list_ends(ledger, wanted, stable=True)
+            ends = self._list_ends(ledger, wanted, stable=False)
+        return {partition: offset for partition, offset in stable.items() if offset < ends[partition]}
+
+    def _list_ends(self, topic: str, partitions: Iterable[int], *, stable: bool) -> dict[int, int]:
+        """Return the end of each partition for a consumer: with `stable`, for one with read_committed."""
+        isolation = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        wanted = {TopicPartition(topic, partition): OffsetSpec.LATEST for partition in partitions}
+        found = self._admin.list_partition_offsets(wanted, isolation_level=isolation)
+        return {tp.partition: int(end.offset) for tp, end in found.items()}
 
     def require_same(self) -> None:
         """Check that both topics still have their known ids."""

@@ -12,6 +12,7 @@ from monitor.errors import MonitorError, UnreachableError
 from monitor.observe.logs import log_unexpected
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.context import ReleaseContext
+from monitor.ticks.hidden_answers import HiddenAnswers
 from monitor.ticks.owner import Owner
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.rollout import DelayedMembership
@@ -56,6 +57,7 @@ class ReleaseLoop:
         self._member_since: int | None = None
         self._logged: tuple[float, list[int]] | None = None
         self._undecided = ""
+        self._hidden = HiddenAnswers(context.input_topic, ledger_partitions)
         self.decided = context.decided
         self.store_clock = context.store_clock
 
@@ -80,9 +82,11 @@ class ReleaseLoop:
 
     @property
     def trouble(self) -> str:
-        """The reasons why partitions do not decide their ticks now; empty if all partitions do."""
+        """The reasons why partitions do not decide their ticks now, or why nobody sees their answers; empty without."""
         reasons = [running.release.trouble for running in dict(self._running).values()]
-        return "; ".join(dict.fromkeys(reason for reason in [*reasons, self._undecided] if reason))
+        return "; ".join(
+            dict.fromkeys(reason for reason in [*reasons, self._undecided, self._hidden.trouble] if reason)
+        )
 
     def run(self, stop: threading.Event, wake: threading.Event, heartbeat: Callable[[str], None]) -> None:
         """Run the owned partitions until `stop` is set; `wake` is set when ownership changes.
@@ -141,13 +145,15 @@ class ReleaseLoop:
 
     def _check_topics_in_background(self) -> None:
         """Check the topics in a separate thread, because a hanging broker must not delay takeovers."""
-        if self._is_check_due() and (self._topic_check is None or not self._topic_check.is_alive()):
+        is_due = self._is_check_due() or self._hidden.is_due
+        if is_due and (self._topic_check is None or not self._topic_check.is_alive()):
             self._topic_check = threading.Thread(target=self._run_topic_check, name="topic-check", daemon=True)
             self._topic_check.start()
 
     def _run_topic_check(self) -> None:
         try:
             self.check_topics()
+            self._hidden.check()
         except BaseException as error:  # noqa: BLE001  # `reconcile` raises it
             self._fail(error)
 

@@ -22,7 +22,7 @@ from kafka.producer.producer_batch import ProducerBatch
 from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import ControlRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 
@@ -61,6 +61,7 @@ PARTS: dict[str, tuple[str, list[Callable[..., Any] | type]]] = {
         ],
     ),
     "batches": ("e42587d7f31d3864", [DefaultRecordBatch, LegacyRecordBatch]),
+    "transactions": ("58cdc02567d8ef21", [Fetcher, DefaultRecordBatch, ControlRecord]),
     "log_ends": (
         "b3c07b356b4d06cb",
         [KafkaAdminClient.__init__, KafkaConnectionManager.run, KafkaConnectionManager.send],

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
+from itertools import product
+from typing import Any, Final
 
 import pytest
 
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.reader import read_partitions
+from monitor.ledger.reader import is_committed
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner
+from tests.kit.topics import read_topic
 from tests.ticks.owning import decide, leave_open, ledger, list_kinds
 
 MakeLedger = Callable[..., LedgerTopic]
 TakeOver = Callable[..., Owner]
+APPENDS: Final = ("committed", "aborted", "plain")
 
 
 def list_committed(connections: KafkaConnections, place: LedgerTopic) -> list[str]:
-    """Return the kinds of the committed records; answers by their tick."""
-    with closing(read_partitions(connections, place.topic, {0: 0}, {}, "read_committed")) as records:
-        return list_kinds([record for _, _, record in records])
+    """Return the kinds of the committed records that a subscriber sees; answers by their tick."""
+    return list_kinds(read_topic(connections.bootstrap_servers, place.topic))
 
 
 @pytest.mark.promise(28, 40)
@@ -89,3 +93,97 @@ def test_given_up_rest_stays_lost(connections: KafkaConnections, make_ledger: Ma
     assert list_committed(connections, place) == ["ledger", "owner", "owner", "0", "owner"]
     again = take_over(place)
     assert (again.rest, again.first_undecided) == (None, 1)
+
+
+@pytest.mark.promise(28, 40)
+@pytest.mark.parametrize("known", ["whole", "part", "none"])
+def test_foreign_transaction_delays_no_takeover(
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    make_parameters: Callable[..., Parameters],
+    known: str,
+) -> None:
+    """
+    Behind another program's open transaction, a takeover finds whether the last tick is whole, and ticks are decided.
+
+        ledger   owner  f   0 0 0   owner   0 0 0   1 1 1       f stays open, and hides all that follows
+                 owner  f   0       owner   0 0 0   1 1 1
+                 owner  f           owner   0 0 0   1 1 1
+    """
+    place, parameters = make_ledger(), make_parameters(window=20)
+    owner = take_over(place, parameters=parameters)
+    with ExitStack() as opened:
+        foreign = open_producer(connections, f"{place.topic}-foreign", opened)
+        foreign.begin_transaction()
+        foreign.send(place.topic, value=b"foreign", partition=0).get(timeout=10)
+        if known == "whole":
+            decide(owner, 0)
+        elif known == "part":
+            with leave_open(connections, place.topic, place.topic_id, list(owner.decide(0, Evidence({})).records)[:1]):
+                pass
+        owner = take_over(place, parameters=parameters)
+        assert (owner.rest is not None) == (known == "part")
+        assert owner.first_undecided == (known == "whole")
+        for tick in range(owner.first_undecided, 2):
+            decide(owner, tick)
+        assert list_committed(connections, place) == ["ledger", "owner"]
+        foreign.abort_transaction()
+    ticks = list_committed(connections, place)[2:]
+    assert ticks == {"whole": [*"000", "owner", *"000", *"111"]}.get(known, ["owner", *"000", *"111"])
+
+
+def open_producer(connections: KafkaConnections, transactional_id: str, opened: ExitStack) -> Any:
+    """Return a producer of transactions, which is closed at the end."""
+    producer = opened.enter_context(closing(connections.create_producer(transactional_id=transactional_id)))
+    producer.init_transactions()
+    return producer
+
+
+def send(producer: Any, topic: str, record: OutputRecord, partitions: Iterable[int]) -> list[int]:
+    """Append a record to each of these partitions, and return the offsets."""
+    sent = [
+        producer.send(topic, key=record.key, value=record.value, headers=list(record.headers), partition=partition)
+        for partition in partitions
+    ]
+    return [future.get(timeout=10).offset for future in sent]
+
+
+@pytest.mark.promise(28, 40)
+def test_commit_is_found_behind_open_transaction(
+    connections: KafkaConnections,
+    make_topic: Callable[..., tuple[str, str]],
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+) -> None:
+    """
+    Behind foreign open transactions, a takeover finds what a read_committed subscriber sees once they are aborted.
+
+    An answer is appended twice to each partition, in all combinations, with a foreign transaction at any place:
+
+        f?   committed, aborted or plain   f?   committed, aborted or plain   f?   end
+    """
+    answer, end = next(iter(take_over(make_ledger()).decide(1, Evidence({})).records)), OutputRecord(b"", b"", (), 0)
+    cases = list(product(APPENDS, APPENDS, (None, 0, 1, 2)))
+    topic, _ = make_topic("appends", len(cases))
+    with ExitStack() as opened:
+        plain = opened.enter_context(closing(connections.create_producer()))
+        owner, *foreign = (open_producer(connections, f"{topic}-{number}", opened) for number in range(4))
+        for step in range(3):
+            foreign[step].begin_transaction()
+            send(foreign[step], topic, answer, [number for number, case in enumerate(cases) if case[2] == step])
+            for append in APPENDS if step < 2 else ():
+                where = [number for number, case in enumerate(cases) if case[step] == append]
+                if append == "plain":
+                    send(plain, topic, answer, where)
+                    continue
+                owner.begin_transaction()
+                send(owner, topic, answer, where)
+                (owner.commit_transaction if append == "committed" else owner.abort_transaction)()
+        ends = send(plain, topic, end, range(len(cases)))
+        found = [is_committed(connections, topic, number, 1, (0, after + 1)) for number, after in enumerate(ends)]
+        for producer in foreign:
+            producer.abort_transaction()
+    seen = {record.partition for record in read_topic(connections.bootstrap_servers, topic) if record.value}
+    assert found == [number in seen for number in range(len(cases))]
+    assert found == [{*case[:2]} != {"aborted"} for case in cases]

@@ -177,13 +177,17 @@ class FakeStore(MemoryWindows):
 
 @dataclass
 class FakeInputTopic:
-    """An input topic of one partition. `last_ticks`: the last tick by output partition; None: all are decided."""
+    """An input topic of one partition. `last_ticks`: the last tick by output partition; None: all are decided.
+
+    `hidden`: as `find_hidden` returns it.
+    """
 
     error: Exception | None = None
     asked: int = 0
     end: int = 0
     most_partitions: int = 1
     last_ticks: dict[int, int] | None = None
+    hidden: dict[int, int] = field(default_factory=dict)
 
     def read_end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
         self.require_same()
@@ -191,6 +195,9 @@ class FakeInputTopic:
 
     def read_stable_ends(self, partitions: Iterable[int]) -> Mapping[int, int]:  # noqa: ARG002  # no transaction
         return {}
+
+    def find_hidden(self, partitions: Iterable[int]) -> Mapping[int, int]:  # noqa: ARG002  # all of the test's
+        return self.hidden
 
     def require_same(self) -> None:
         self.asked += 1
