@@ -39,7 +39,9 @@ test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs
 	$(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE)
-	$(BIN)/pytest -m "servers and not soak" --numprocesses 8 $(BY_FILE) --reruns 1
+	$(BIN)/pytest -m "servers and not soak" --ignore=tests/faults --numprocesses 6 $(BY_FILE) --reruns 1
+	@# These keep several services with slots of two seconds on time, so fewer run at once.
+	$(BIN)/pytest tests/faults -m "servers and not soak" --numprocesses 3 $(BY_FILE) --reruns 1
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, mutmut, and other versions of servers
 	$(BIN)/pytest -m soak

@@ -23,7 +23,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-SECONDS = 10_000  # how long to wait for an element, in milliseconds
+SECONDS = 30_000  # how long to wait for an element, in milliseconds; a busy machine takes seconds for a page
 
 
 def launch(playwright: Playwright) -> Browser:

@@ -18,6 +18,7 @@ import shutil
 import signal
 import sys
 import time
+from pathlib import Path
 
 _CHECK_SECONDS = 0.5
 
@@ -45,9 +46,24 @@ def end(server: int, grace_seconds: float) -> None:
         for number in (signal.SIGTERM, signal.SIGCONT):
             os.kill(server, number)
         while time.monotonic() < deadline:
-            os.kill(server, 0)
+            if has_ended(server):
+                return
             time.sleep(0.05)
         os.kill(server, signal.SIGKILL)
+
+
+def has_ended(process: int) -> bool:
+    """Return whether a process has ended. Its parent may not have collected it yet: then Linux lists it as a zombie.
+
+    Raises:
+        ProcessLookupError: there is no such process.
+    """
+    os.kill(process, 0)
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:  # another system than Linux
+        return False
+    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
 
 
 def main() -> None:
