@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import Eventually
 from tests.deploy.alerts.faults import foreign_member, full_store
 from tests.deploy.alerts.runbooks import RULES
-from tests.deploy.alerts.site import JOB, PAGE_JOB, PUBLIC_JOB, Site, run_site
+from tests.deploy.alerts.site import JOB, Site, run_site
 from tests.deploy.grafana.queries import Query, list_event_queries, list_panel_queries
 from tests.shared_kafka import SharedKafka
 
@@ -54,15 +54,10 @@ def test_dashboards_show_data(site: Site, eventually: Eventually) -> None:
     site.report_now()
 
     def missing() -> set[str]:
-        asked = {query: query.with_values(_choose_jobs(query), "1m", "5m") for query in queries}
+        asked = {query: query.with_values(JOB, "1m", "5m") for query in queries}
         return {query.title for query, expression in asked.items() if not site.query(expression)}
 
     eventually(lambda: missing() <= set(WITHOUT_DATA), 60)  # an alert may fire on a machine that is too busy
-
-
-def _choose_jobs(query: Query) -> str:
-    """Return the jobs that the dashboard of a query selects."""
-    return f"{PAGE_JOB}|{PUBLIC_JOB}" if query.dashboard == "location-monitor-public" else JOB
 
 
 def _remove_condition(query: Query) -> Query:
