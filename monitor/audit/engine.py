@@ -54,13 +54,14 @@ class Engine:
 
     The state is in memory. Unless the run ends, its size is bounded by the windows. `recounts` are empty if there is no
     input to compare with. `waiting`: the ticks that have not been compared with the input. `records`: the number of
-    records by kind. `outcomes`: the number of ticks by what is known about them.
+    records by kind. `outcomes`: the number of ticks by what is known about them. `since`: the first tick whose findings
+    are reported; None: all are.
     """
 
     def __init__(self, configs: Sequence[AuditTerms], recounts: Sequence[Recount], run: Run) -> None:
         require_one_grid(configs)
         self.terms, self._run, self._recounts = configs[0], run, recounts
-        self._since = None if run.since is None else self.terms.grid.find_slot(run.since)
+        self.since = None if run.since is None else self.terms.grid.find_slot(run.since)
         self.findings = Findings()
         self._history = History(self.findings)
         given: list[Recount | None] = [*recounts] or [None] * len(configs)
@@ -223,7 +224,7 @@ class Engine:
         return max(judge.terms.may_pay for judge in self.output.stretches.find_in_force() or self.judges)
 
     def _mute(self, tick: int) -> None:
-        self.findings.muted = self._since is not None and tick < self._since
+        self.findings.muted = self.since is not None and tick < self.since
 
     def _forget(self, tick: int) -> None:
         """Forget what no later answer can need. This is not done at every tick, because it takes time."""

@@ -14,7 +14,6 @@ from typing import Any, Final
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.engine import Engine, Run
 from monitor.audit.findings import ProvenStretch
-from monitor.audit.parsing import format_utc
 from monitor.audit.reader import (
     PATIENCE_SECONDS,
     HiddenRecordsError,
@@ -65,7 +64,7 @@ class Follower:
             self._input = Input(reader, recounts, _ALL if run.ends else self.terms.grid.slot + _CLOCKS)
         self.recounts = recounts
         self.engine = Engine(configs, recounts, run)
-        self.signed = self._open_signed(configs, sources, run.since) if self.terms.public_key else None
+        self.signed = self._open_signed(configs, sources) if self.terms.public_key else None
         self._queues: dict[int, deque[tuple[int, Record]]] = {}
         self._ends: Mapping[int, int] = {}
 
@@ -90,6 +89,11 @@ class Follower:
             return {}
         notes, as_of = self.signed.signatures.notes, self.terms.grid.as_of
         return {number: note for number, (tick, note) in notes.items() if proven.since <= as_of(tick) <= proven.up_to}
+
+    @property
+    def unreported(self) -> str:
+        """Why findings about signatures are not reported yet; empty if they are."""
+        return "" if self.signed is None else self.signed.signatures.unreported
 
     @property
     def lag(self) -> dict[str, int]:
@@ -162,12 +166,10 @@ class Follower:
         if self.signed is not None:
             self.signed.close()
 
-    def _open_signed(self, configs: Sequence[AuditTerms], sources: Sources, since: int | None) -> SignedOutput:
+    def _open_signed(self, configs: Sequence[AuditTerms], sources: Sources) -> SignedOutput:
         keys = [read_public_key(key) for key in dict.fromkeys(terms.public_key for terms in configs) if key]
-        grid = self.terms.grid
-        examined = "" if since is None else format_utc(grid.start(grid.find_slot(since)))
         locations = max(len(terms.locations) for terms in configs)
-        return SignedOutput(sources, Signatures(keys, self.engine.findings, examined, locations))
+        return SignedOutput(sources, Signatures(keys, self.engine.findings, self.engine.since, locations))
 
     def _keep_up(self) -> None:
         """Read the input for the next tick, so that little remains to be read when it is published."""

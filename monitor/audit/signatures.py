@@ -147,15 +147,15 @@ class _Log:
     """What is known of an output partition.
 
     `head`: its last checkpoint. `verified`: whether the answers of its tick are those signed. `waiting`: the answers
-    since then. `newest`: the latest `ce_time`. `whole`: before the first checkpoint, whether all answers of the next
-    tick have been read.
+    since then. `whole`: before the first checkpoint, whether all answers of the next tick have been read. `reports`:
+    whether findings are reported, because a tick from `since` on has been signed.
     """
 
     whole: bool
+    reports: bool
     head: _Checkpoint | None = None
     verified: bool = False
     waiting: _Waiting = field(default_factory=_Waiting)
-    newest: bytes = b""
 
     def has_signed(self, found: _Checkpoint) -> bool:
         """Return whether a checkpoint signs the answers since the last one."""
@@ -165,15 +165,20 @@ class _Log:
 class Signatures:
     """The verification of all partitions' records, in the order of their offsets.
 
+    With `since`, a partition's findings are reported from the first signed tick on that is not earlier, in the order of
+    the log. Times that nobody has signed do not count: they may be in the future.
+
     Args:
         keys: the public keys that may have signed.
         findings: receive what is wrong.
-        since: findings about ticks whose `ce_time` is this or earlier are not reported.
+        since: the first tick whose findings are reported; None: all are.
         locations: the number of locations, with which the largest tick grows. Subscribers keep no larger one.
     """
 
-    def __init__(self, keys: Sequence[PublicKey], findings: Findings, since: str = "", locations: int = 0) -> None:
-        self._keys, self._findings, self._since = keys, findings, since.encode()
+    def __init__(
+        self, keys: Sequence[PublicKey], findings: Findings, since: int | None = None, locations: int = 0
+    ) -> None:
+        self._keys, self._findings, self._since = keys, findings, since
         self._most = _MOST_WAITING + _MOST_PER_LOCATION * locations
         self._logs: dict[int, _Log] = {}
         self._cosigned: Mapping[int, str] = {}
@@ -192,19 +197,25 @@ class Signatures:
             if head is not None
         }
 
+    @property
+    def unreported(self) -> str:
+        """Why findings are not reported yet: a partition with no signed tick from `since` on. Empty if they are."""
+        waiting = sorted(partition for partition, log in self._logs.items() if log.head is not None and not log.reports)
+        why = "no tick after --since is signed yet, so wrong signatures are not reported"
+        return f"output partition {waiting[0]}: {why}" if waiting else ""
+
     def take(
         self, topic_id: str, partition: int, headers: Mapping[str, bytes], value: bytes, *, whole: bool = False
     ) -> None:
         """Take the next record. `whole`: no record of its partition has expired."""
-        log = self._logs.setdefault(partition, _Log(whole))
-        log.newest = max(log.newest, headers.get("ce_time", b""))
+        log = self._logs.setdefault(partition, _Log(whole, reports=self._since is None))
         kind = headers.get("ce_type", b"")
         if kind == _CHECKPOINT:
             found = self._read(f"{topic_id}/{partition}/", value)
             if found is None and log.head is None:  # an earlier key may have signed it
                 log.waiting, log.whole = _Waiting(), True
                 return
-            wrong = "a checkpoint has no valid signature for this partition" if found is None else _judge(log, found)
+            wrong = self._check(log, found)
             log.waiting = _Waiting()
             if found is not None and _is_fork(self._cosigned.get(partition, ""), found):
                 wrong = f"tick {found.tick} was cosigned with another checkpoint"
@@ -218,6 +229,19 @@ class Signatures:
         log = self._logs.get(partition)
         if log is not None and log.waiting.answers:
             self._drop_unsigned(partition, log)
+
+    def _check(self, log: _Log, found: _Checkpoint | None) -> str:
+        """Return what is wrong with a checkpoint; empty if nothing is.
+
+        The first tick from `since` on need not follow the one before it, because earlier ticks have been examined.
+        """
+        if found is None:
+            return "a checkpoint has no valid signature for this partition"
+        wrong = _judge(log, found)
+        if log.reports or self._since is None or found.tick < self._since:
+            return wrong
+        log.reports = True
+        return "" if log.verified else wrong
 
     def _take_answer(self, partition: int, log: _Log, headers: Mapping[str, bytes], value: bytes) -> None:
         signed = [headers.get(name, b"") for name in ("ce_type", "ce_id", "ce_time")]
@@ -262,7 +286,7 @@ class Signatures:
         return None
 
     def _report(self, partition: int, log: _Log, text: str) -> None:
-        self._findings.muted = log.newest <= self._since
+        self._findings.muted = not log.reports
         self._findings.add(SIGNED, f"partition {partition}: {text}")
 
 

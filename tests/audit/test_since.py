@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Final
+
+import pytest
+
+from monitor.audit.findings import SIGNED, Findings
 from monitor.audit.parsing import parse_instant
+from monitor.audit.signatures import Signatures, read_public_key
+from monitor.records.output_records import OutputRecord
 from tests.audit.conftest import Tiny
 from tests.audit.records import as_of, charges, owner
+from tests.client.test_verification import ATTACKS, Ticks, alter, make_ticks
+from tests.kit.signed import SIGNER, TOPIC_ID, make_answers
+
+LATER: Final = {"near": b"1970-01-01T05:00:00Z", "far": b"9000-01-01T00:00:00Z", "none": b"~"}
+"""Times of forged records: in the near future, in the far future, and no time."""
+
+
+def verify(records: Iterable[OutputRecord], since: int | None) -> tuple[int, str]:
+    """Return the number of findings from a tick on, and why they are not reported yet."""
+    findings = Findings()
+    signatures = Signatures([read_public_key(str(SIGNER.verifier))], findings, since)
+    for record in records:
+        headers = {name: value or b"" for name, value in record.headers}
+        signatures.take(TOPIC_ID, 0, headers, record.value or b"")
+    signatures.end(0)
+    assert findings.totals.keys() <= {SIGNED}
+    return findings.totals[SIGNED], signatures.unreported
 
 
 def test_half_a_tick_is_not_proven(tiny: Tiny) -> None:
@@ -34,3 +60,41 @@ def test_examined_overspending_hides_no_later_one(tiny: Tiny) -> None:
     tiny.walk(6, "noisy_count", [mark], **facts)
     tiny.configure('{epsilon: "2", period: 12h}', '{epsilon: "3/4", period: 1h}')
     assert set(tiny.follow(since="2026-01-01T05:00:00Z").findings.totals) == {"paid"}
+
+
+@pytest.mark.promise(45)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__.strip("_"))
+def test_examined_attack_is_not_reported(attack: Callable[[Ticks], Ticks]) -> None:
+    """With `since`, an attack on earlier ticks is not reported, and one on later ticks is."""
+    ticks = make_ticks(6)
+    records = [*chain(*attack(ticks[:4]), *ticks[4:])]
+    assert verify(records, None)[0] > 0
+    assert verify(records, 4) == (0, "")
+    assert verify(chain(*attack(make_ticks())), 0) == verify(chain(*attack(make_ticks())), None)
+
+
+@pytest.mark.promise(45)
+@pytest.mark.parametrize("time", LATER.values(), ids=LATER)
+def test_forged_time_does_not_count(time: bytes) -> None:
+    """
+    A forged record is reported if it is later in the log than the first signed tick after `since`, whatever its time.
+
+        records   a0 b0 c0   a1 b1 c1   a2 b2 c2 | since   a3 b3 c3   a4 b4 c4
+    """
+    ticks = make_ticks(5)
+    forged = alter(make_answers(9)[0], ce_time=time)
+    records, first = [*chain(*ticks)], len([*chain(*ticks[:3])])
+    for place in range(1, len(records) + 1):
+        found, why = verify([*records[:place], forged, *records[place:]], 3)
+        assert (found > 0, why) == (place > first, ""), place
+
+
+def test_findings_wait_for_a_signed_tick() -> None:
+    """Until a tick after `since` is signed, findings are not reported, and the audit says so."""
+    ticks = make_ticks(3)
+    forged = [alter(make_answers(9)[0], ce_time=time) for time in LATER.values()]
+    assert verify([*chain(*ticks), *forged], 3) == (
+        0,
+        "output partition 0: no tick after --since is signed yet, so wrong signatures are not reported",
+    )
+    assert verify(forged, 3) == (0, "")  # nothing is signed, so nothing need be

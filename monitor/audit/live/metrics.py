@@ -72,7 +72,8 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         "audit_last_success_timestamp_seconds",
         "When everything published was last judged completely",
         note="Completely: the ticks of the last turn that judged any are `proven`, or `output_only` with "
-        "`--output-only`, and no partition is `unjudged`. Absent before the first success.",
+        "`--output-only`, and no partition is `unjudged`. With signed answers and `--since`, a later tick of each "
+        "partition is signed. Absent before the first success.",
     ),
     Metric(
         "gauge",

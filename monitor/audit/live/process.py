@@ -101,8 +101,9 @@ class AuditProcess:
         elif more or follower.delayed:
             self._enter("catching_up", follower.delayed or "catching up")
         else:
-            self._enter("judging", "" if follower.engine.complete else _INCOMPLETE)
-            if follower.engine.complete:
+            reason = follower.unreported or ("" if follower.engine.complete else _INCOMPLETE)
+            self._enter("judging", reason)
+            if not reason:
                 self._metrics.note_success(time.time())
             if self._result is not None and (proven := follower.proven_stretch) is not None:
                 self._result.write(proven, follower.proven_notes)
