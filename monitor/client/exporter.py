@@ -46,6 +46,14 @@ PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
         "as_of of the latest answer",
         note="Absent before the first one.",
     ),
+    Metric(
+        "gauge",
+        "public_not_verified",
+        "Whether answers are not shown because they are not verified: 1 or 0",
+        note="1 after a wrong signature, when every place is unknown, and while an output partition has no tick that "
+        "`signing.public_key` has signed (after `--since`, if it is given). The log says why. Always 0 without the "
+        "key.",
+    ),
     Metric("gauge", "public_slot_seconds", "Length of a slot"),
     Metric("gauge", "public_build_info", "Version, as a label of the constant 1", {"version": "the package's version"}),
 )
@@ -85,13 +93,14 @@ class PublicMetrics(Collectors):
         self._has_as_of = False
         self._set_counts()
 
-    def show(self, updates: Sequence[Update], as_of: str | None) -> None:
-        """Set what is known about some places, and the as_of of the latest answer."""
+    def show(self, updates: Sequence[Update], as_of: str | None, unverified: str = "") -> None:
+        """Set what is known about some places, the as_of of the latest answer, and whether answers are not verified."""
         for place, known in updates:
             state = self._states[place] = known.state
             if place in self._own:
                 self._gauge("public_state").labels(place).set(CODES[state])
         self._set_counts()
+        self._gauge("public_not_verified").set(bool(unverified))
         if as_of is not None:
             self._set_as_of(parse_instant(as_of) / SECOND)
 
@@ -113,9 +122,9 @@ def export(places: Places, metrics: PublicMetrics, stop: threading.Event) -> Non
     Raises:
         UnreachableError: Kafka does not answer.
     """
-    metrics.show(places.updates(), places.view.as_of)
+    metrics.show(places.updates(), places.view.as_of, places.unverified)
     while not stop.is_set():
-        metrics.show(places.wait(), places.view.as_of)
+        metrics.show(places.wait(), places.view.as_of, places.unverified)
 
 
 def export_command(

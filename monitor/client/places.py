@@ -148,6 +148,12 @@ class Places:
             return {} if self._verification is None else self._verification.checkpoints
 
     @property
+    def unverified(self) -> str:
+        """Why published answers are not shown: a wrong signature, or no signed tick yet. Empty if all are shown."""
+        with self._state:
+            return "" if self._verification is None else self._verification.unverified
+
+    @property
     def slot(self) -> int:
         """The length of a slot, in microseconds."""
         return self._slot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,17 @@ from monitor.client.exporter import (
     export_command,
 )
 from monitor.client.places import open_places
+from monitor.client.subscriber import read_topic_id
+from monitor.client.verification import Trust
+from monitor.ledger.signed_log import SignedLog
+from monitor.records.output_records import OutputRecord
 from monitor.service.wiring import Settings
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND
 from tests.client.conftest import Publish
 from tests.client.records import REGISTRY, SLOTS, over_time
 from tests.conftest import Eventually
+from tests.kit.signed import SIGNER
 
 
 def series(metrics: PublicMetrics) -> dict[tuple[str, ...], float]:
@@ -58,6 +64,40 @@ def test_states_follow_the_topic(settings: Settings, publish: Publish, eventuall
             assert series(metrics)["state", second] == CODES["noisy_count"]
             clock.move_to(SLOTS.as_of(12))
             eventually(lambda: series(metrics)["places", "unknown"] == len(REGISTRY.ids))
+        finally:
+            stop.set()
+            exporting.join(30)
+
+
+@pytest.mark.promise(45)
+def test_forged_tick_is_not_verified(settings: Settings, publish: Publish, eventually: Eventually) -> None:
+    """With the public key, the gauge says whether answers are not shown because they are not verified.
+
+    tick    7 c  | since      8 c        9      10 c
+    value     0  | 1          0          1 (no checkpoint)
+    """
+    topic, stop, metrics = settings.config.kafka.topics.alerts, threading.Event(), PublicMetrics(REGISTRY.ids, HOUR, 50)
+    publish([])
+    with closing(settings.kafka.create_admin()) as admin:
+        log = SignedLog(SIGNER, "town", read_topic_id(admin, topic), 0)
+
+    def sign(tick: int) -> list[OutputRecord]:
+        answers = [over_time("market", tick, 0)]
+        return [*answers, log.sign(tick, SLOTS.as_of(tick), answers)]
+
+    publish(sign(7))
+    clock, trust = SteppedClock(SLOTS.as_of(8)), Trust(SIGNER.verifier, SLOTS.as_of(7))
+    with open_places(settings.kafka, topic, REGISTRY, HOUR, clock, trust=trust) as places:
+        exporting = threading.Thread(target=export, args=(places, metrics, stop))
+        exporting.start()
+        try:
+            eventually(lambda: series(metrics)["not_verified",] == 1, 30)
+            publish(sign(8))
+            eventually(lambda: series(metrics)["not_verified",] == 0)
+            assert series(metrics)["places", "safe"] == 1
+            publish([over_time("market", 9, 0), *sign(10)])
+            eventually(lambda: series(metrics)["not_verified",] == 1)
+            assert series(metrics)["places", "unknown"] == len(REGISTRY.ids)
         finally:
             stop.set()
             exporting.join(30)
