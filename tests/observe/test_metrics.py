@@ -138,9 +138,12 @@ def test_forgotten_partition_has_no_last_tick(metrics: Metrics) -> None:
 
 
 def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
-    """lost_ticks exists from the takeover on; a rate would miss the first event of a new counter."""
-    metrics.count_lost(2, ["stations"], 0)
-    assert samples(metrics)["location_monitor_lost_ticks_total", (("partition", "2"),)] == 0
+    """The counters of losses exist from the takeover on; a rate would miss the first event of a new counter."""
+    names = [(f"location_monitor_lost_{what}_total", (("partition", "2"),)) for what in ("ticks", "answers")]
+    for answers, expected in ((None, [0, 0]), (3, [1, 3]), (2, [2, 5])):
+        metrics.count_lost(2, [], 0 if answers is None else 1, answers or 0)
+        values = samples(metrics)
+        assert [values[name] for name in names] == expected
 
 
 def test_closed_sets_start_at_zero() -> None:

@@ -11,7 +11,9 @@ from monitor.ledger.period_payments import declare_charges
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.evidence import Evidence
+from monitor.ticks.owner import NOT_SIGNED, LedgerTopic, OwnerRecords
 from monitor.time.instants import SECOND
+from tests.kit.signed import open_log
 from tests.ticks.deciding import read
 from tests.ticks.worlds import World
 
@@ -121,3 +123,85 @@ def test_tick_of_the_open_slot_is_not_ahead(make_world: MakeWorld) -> None:
     release = world.take_partition()
     assert release.find_next_tick() == 99
     assert release.trouble == ""
+
+
+def cut_signed_tick(world: World) -> None:
+    """Let an owner publish tick 98 and be killed when the ledger has three of tick 99's eight answers, all to sign.
+
+    The next takeovers find the three answers before an owner record, as a real one appends it.
+    """
+    grid, charges = world.parameters.grid, declare_charges(world.parameters)
+    ledger = LedgerState(OwnerTerms(world.parameters.name, 1, charges=charges), signed=open_log())
+    world.ledgers[0] = ledger
+    owner = world.take_over(0)
+    owner.append(98, owner.decide(98, Evidence(read(owner.decider.build_questions(98)))))
+    for record in owner.decide(99, Evidence(read(owner.decider.build_questions(99)))).records[:3]:
+        ledger.fold(record, grid)
+    topic = LedgerTopic("ledger", "1", "", "", 0)
+    assert ledger.terms is not None
+    ledger.fold(OwnerRecords(topic, world.parameters, world.clock.now).build(ledger.terms, 0), grid)
+    world.cut = True
+    at(world, 99)
+
+
+def count_lost(world: World) -> tuple[list[tuple[int, int]], int]:
+    """Return the lost ticks, by partition, and the number of lost answers that were counted."""
+    return world.observer.lost_ticks, world.observer.lost_answers
+
+
+@pytest.mark.promise(40)
+def test_unsigned_part_is_counted_once(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """If the rest of a cut tick is signed, the three answers without a signature are lost, and counted once.
+
+    slot      98      99      100
+    tick      98 c    3     | takeover    5 c, owner (incomplete: 99)    100 c
+    lost                      0           3                              3
+    """
+    world = make_world()
+    cut_signed_tick(world)
+    release = world.take_partition()
+    assert release.settle_rest(99)
+    assert count_lost(world) == ([], 0)
+    assert release.decide_tick(99, world.stop)
+    assert count_lost(world) == ([(0, 1)], 3)
+    assert f"3 answers of the tick of 2026-01-05T04:00:00Z are lost: {NOT_SIGNED}" in caplog.text
+    at(world, 100)
+    assert release.decide_tick(100, world.stop)
+    assert count_lost(world) == ([(0, 1)], 3)
+    assert world.observer.skipped == 0
+
+
+@pytest.mark.promise(40)
+def test_unsigned_part_is_counted_in_the_ledger(make_world: MakeWorld) -> None:
+    """While the append that leaves the unsigned part out is refused, nothing is counted."""
+    world = make_world()
+    cut_signed_tick(world)
+    release = world.take_partition()
+    world.writers[-1].refused = NO_BROKER
+    assert not release.decide_tick(99, world.stop)
+    assert count_lost(world) == ([], 0)
+    assert release.take_over()
+    assert count_lost(world) == ([], 0)
+    assert release.decide_tick(99, world.stop)
+    assert count_lost(world) == ([(0, 1)], 3)
+
+
+@pytest.mark.promise(40)
+@pytest.mark.parametrize("committed", [True, False])
+def test_unsigned_part_of_unknown_append(make_world: MakeWorld, committed: bool) -> None:
+    """If that append has an unknown outcome, the loss is counted once: after the takeover, or when it is recorded."""
+    world = make_world()
+    cut_signed_tick(world)
+    release = world.take_partition()
+    world.writers[-1].unacknowledged = NO_BROKER
+    assert not release.decide_tick(99, world.stop)
+    assert count_lost(world) == ([], 0)
+    world.cut = not committed
+    assert release.take_over()
+    assert world.observer.lost_answers == (3 if committed else 0)
+    assert release.settle_rest(100)
+    assert count_lost(world) == ([(0, 1)], 3)
+    world.cut = False
+    assert release.take_over()
+    assert release.settle_rest(100)
+    assert count_lost(world) == ([(0, 1)], 3)
