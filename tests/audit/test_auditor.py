@@ -22,7 +22,7 @@ from monitor.audit.live.audit_topics import FollowOptions, follow_topics
 from monitor.cli import main
 from monitor.operate.servers.ports import ReservedPort
 from tests.audit.conftest import Tiny
-from tests.audit.records import charges, owner
+from tests.audit.records import charges, night, owner
 from tests.audit.test_follow import HIDDEN, Published, open_transaction, run
 from tests.conftest import Eventually
 from tests.kit.topics import recreate_topic
@@ -147,6 +147,27 @@ def test_recreated_topic_counts_once(run: Published, kafka: SharedKafka, eventua
         eventually(lambda: ready(auditor), 30)
         assert auditor.value("findings_total", kind="safe") == 1
         assert auditor.value("ticks_total", outcome="proven") == 7
+
+
+@pytest.mark.promise(40)
+def test_incomplete_tick_is_counted(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
+    """A tick whose missing answers an owner record names as lost is counted, and is no finding.
+
+    output    owner  0  1  2  3 (walk only)   owner, owner (incomplete: 3)   4  5  6
+    """
+    run.tiny.remove(*(night(tick, {})["headers"]["ce_id"] for tick in (3, 4)))
+    run.tiny.insert(night(4, {"shop": {"tick": 4, "noisy_count": 2}}))
+    until, later = run.tiny.split(3)
+    run.report()
+    run.publish(owner(charges()), *until, owner(charges()), owner(charges(), incomplete=3))
+    with run_auditor(write_service(run, kafka)) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("incomplete_ticks_total", partition="0") == 0
+        run.publish(*later)
+        eventually(lambda: auditor.value("incomplete_ticks_total", partition="0") == 1)
+        eventually(lambda: ready(auditor))
+        assert auditor.value("findings_total", kind="ticks") == 0
+        assert auditor.value("missing_ticks_total", partition="0") == 0
 
 
 def test_partial_ticks_are_no_success(

@@ -50,6 +50,13 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         {"partition": "output partitions"},
     ),
     Metric(
+        "counter",
+        "audit_incomplete_ticks",
+        "Ticks of which answers are lost, as an owner record states",
+        {"partition": "output partitions"},
+        "Each is counted when the next tick of its partition is read. It is no finding.",
+    ),
+    Metric(
         "gauge",
         "audit_waiting_ticks",
         "Ticks whose answers have not been compared with the input yet",
@@ -140,6 +147,7 @@ class AuditMetrics(Collectors):
             self._gauge("audit_last_tick_timestamp_seconds").labels(str(partition)).set(as_of)
             missing = sum(last + 1 - first for first, last in parts.missing.get(partition, ()))
             self._count("audit_missing_ticks", {str(partition): missing})
+            self._count("audit_incomplete_ticks", {str(partition): len(parts.incomplete.get(partition, ()))})
 
     def _count(self, name: str, totals: Mapping[str, int]) -> None:
         """Increase the series of a counter to these totals, by label."""
