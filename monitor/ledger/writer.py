@@ -118,6 +118,7 @@ class Writer:
         sent: list[tuple[Any, int]] = []
         for batch in encode_batches(records, LEDGER_BATCH_BYTES):
             sent.append((enqueue_batch(self._producer, self._topic, self._partition, batch), batch.records))
+            failpoint("ledger.queued")
             if len(sent) > UNACKNOWLEDGED_BATCHES:
                 sent[-UNACKNOWLEDGED_BATCHES][0].wait(seconds)
         return sent

@@ -27,6 +27,7 @@ FAILPOINTS: Final = (
     "tick.read",  # progress and counts have been read
     "tick.released",  # the release time has come; no noise has been drawn
     "ledger.begun",  # a transaction is open; nothing has been sent
+    "ledger.queued",  # one batch of answers may have been sent; the later ones of the transaction have not
     "ledger.sent",  # answers have been sent and may be visible, but are not committed
     "ledger.committed",  # answers are in the ledger
     "tick.decided",  # the tick is decided; old facts have not been evicted

@@ -53,7 +53,7 @@ LATER = {
     "tick.read": 2,
     "tick.decided": 2,
 }
-LATER |= {"ledger.begun": 6, "ledger.sent": 6, "ledger.committed": 5}
+LATER |= {"ledger.begun": 6, "ledger.queued": 6, "ledger.sent": 6, "ledger.committed": 5}
 
 
 @pytest.mark.promise(28)
