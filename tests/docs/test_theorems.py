@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import math
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,6 +44,51 @@ def _is_module(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
         return False
+
+
+def strip(thing: Any) -> Any:
+    """Return the function of a method, of a property or of a decorated function; any other object as it is."""
+    function = getattr(thing, "fget", None) or getattr(thing, "__func__", None) or thing
+    return inspect.unwrap(function) if callable(function) else function
+
+
+def list_names(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes in a function, and in the functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from list_names(constant)
+
+
+def find_module(thing: Any) -> str:
+    """Return the name of a module, or of the module that defines a function, a class or the class of an object."""
+    return str(thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", ""))
+
+
+def find_used(test: object) -> list[Any]:
+    """Return the functions, classes and modules of this repository that a test uses, also through helpers.
+
+    A function uses the globals that it names. Of a module or a class, what is named anywhere is used. A test also uses
+    the arguments of its marks, which may be objects of a class.
+    """
+    used, names, waiting = dict[int, Any](), {"__call__"}, [test]
+    while waiting:
+        thing = strip(waiting.pop())
+        if isinstance(thing, list | tuple):
+            waiting += thing
+        if id(thing) in used or find_module(thing).partition(".")[0] not in {"monitor", "simulators", "tests"}:
+            continue
+        used[id(thing)] = thing
+        if isinstance(thing, FunctionType):
+            named = set(list_names(thing.__code__))
+            names |= named
+            waiting += [thing.__globals__[name] for name in named & thing.__globals__.keys()]
+            waiting += [mark.args for mark in getattr(thing, "pytestmark", ())]
+        elif not isinstance(thing, type | ModuleType):
+            waiting.append(type(thing))
+        spaces = [vars(each) for each in used.values() if isinstance(each, type | ModuleType)]
+        waiting += [space[name] for space in spaces for name in names & space.keys()]
+    return list(used.values())
 
 
 def test_page_lists_the_whole_paper(named: dict[str, Any]) -> None:
@@ -78,6 +126,18 @@ def test_named_code_exists(named: dict[str, Any]) -> None:
     names = _NAME.findall(named["docs/theorems.md"].text)
     assert len(names) > 30
     assert all(find_object(name) is not None for name in names)
+
+
+def test_named_tests_use_named_code(named: dict[str, Any]) -> None:
+    """The tests that a row names use each function and class that it names, and something of each module."""
+    lines = [line for page in ("theorems", "osdp") for line in named[f"docs/{page}.md"].text.splitlines()]
+    rows = [line for line in lines if _NAME.search(line) and _TEST.search(line)]
+    assert len(rows) > 80
+    for row in rows:
+        tests = [test.strip("`").replace(".py", "").replace("::", ".") for test in _TEST.findall(row)]
+        used = [thing for test in tests for thing in find_used(find_object(test.replace("/", ".")))]
+        for name in _NAME.findall(row):
+            assert any(thing is strip(find_object(name)) or find_module(thing) == name for thing in used), (name, row)
 
 
 def test_theory_page_shows_right_chances(named: dict[str, Any], root: Any) -> None:
