@@ -26,9 +26,11 @@ CASES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
             "auditor.enabled=true",
             "auditor.kafkaPassword.existingSecret=auditor",
             "auditor.kafkaUsername=auditor",
+            "auditor.since=2026-01-05T18:00:00Z",
             "page.enabled=true",
             "page.kafkaUsername=page",
             "page.kafkaPassword.existingSecret=page",
+            "page.since=2026-01-05T18:00:00Z",
         ),
     ),
     "token": (

@@ -225,13 +225,15 @@ def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
 def test_readers_have_no_secret_of_the_service(rendered: dict[str, Answer], tmp_path: Path) -> None:
     """The auditor and the page are off by default. They have a password of their own, and neither key nor Redis.
 
-    Only the page's port is open to everybody. The service accepts the configuration of the release.
+    They get `--since` if it is set. Only the page's port is open to everybody. The service accepts the configuration of
+    the release.
     """
     assert not any("-page" in text or "-auditor" in text for text in (rendered["minimal"].text, rendered["full"].text))
     answer = rendered["readers"]
     pods = {name.rpartition("-")[2]: pod for name, _, pod in list_pods(answer)}
     for part in ("auditor", "page"):
         (container,) = pods[part]["containers"]
+        assert container["args"][-2:] == ["--since", "2026-01-05T18:00:00Z"]
         assert {"name": "LOCATION_MONITOR__KAFKA__USERNAME", "value": part} in container["env"]
         (secrets,) = [volume for volume in pods[part]["volumes"] if volume["name"] == "secrets"]
         sources = [source["secret"] for source in secrets["projected"]["sources"]]

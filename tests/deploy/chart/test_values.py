@@ -39,6 +39,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "digest": ('image.digest="latest"', "at '/image/digest'"),
     "autoscaling without Prometheus": ("autoscaling.enabled=true", "at '/autoscaling/prometheusAddress'"),
     "no Kafka cluster": ('component="kafka"', "at '/strimzi/cluster'"),
+    "no time": ('page.since="yesterday"', "at '/page/since'"),
+    "no time zone": ('auditor.since="2026-01-05T18:00:00"', "at '/auditor/since'"),
     "unknown component": ('component="topics"', "at '/component'"),
 }
 

@@ -95,6 +95,19 @@ def test_command_exists(settings: dict[str, list[str]]) -> None:
     assert {option for option in options if option.startswith("--")} <= known
 
 
+@pytest.mark.parametrize("name", ["auditor", "page"])
+def test_since_has_a_place(name: str, root: Path) -> None:
+    """The line of the how-to gives the auditor and the page `--since`: the unit appends it, and by default nothing."""
+    unit = (root / "deploy" / "systemd" / f"location-{name}.service").read_text(encoding="utf-8")
+    assert re.search(r"^ExecStart=.* \$OPTIONS$", unit, re.MULTILINE)
+    assert re.search(r"^Environment=OPTIONS=$", unit, re.MULTILINE)
+    page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
+    (given,) = re.findall(r"`OPTIONS=([^`]*)`", page)
+    command = main.commands["audit" if name == "auditor" else name]
+    config = str(root / "config" / "demo.yaml")
+    assert command.make_context("", ["--config", config, *given.split()]).params["since"] == "2026-01-05T18:00:00Z"
+
+
 def test_stop_signal_is_sigterm(settings: dict[str, list[str]], root: Path) -> None:
     """The unit and the container stop the service with the same signal."""
     assert settings["KillSignal"] == ["SIGTERM"]
