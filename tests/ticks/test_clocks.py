@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import pytest
 
 from monitor.errors import UnreachableError
+from monitor.operate.check.verdicts import SHORTEST_READING
 from monitor.ticks.context import StoreClock
-from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
+from monitor.time.instants import DAY, HOUR, MILLISECOND, MINUTE, SECOND, parse_instant
 from monitor.time.slot_grid import SlotGrid
 from tests.ticks.worlds import World
 
 MakeWorld = Callable[..., World]
+LEAST: Final = 3 * SECOND + 2 * SHORTEST_READING
+"""The shortest release delay without a warning, with a tolerance of a second."""
+
 AWAY = UnreachableError("Redis does not answer")
 
 
@@ -189,3 +194,32 @@ def test_store_that_hangs_is_asked_once(make_world: MakeWorld) -> None:
         assert world.store.checks == before or error is None
     assert opened == [101, 103]
     assert [statuses for _, statuses in world.statuses_by_tick()] == [["safe"], ["unknown"], ["safe"]]
+
+
+@pytest.mark.parametrize(
+    ("delay", "ahead", "status"),
+    [
+        (LEAST, 0, "safe"),
+        (LEAST, SECOND, "safe"),
+        (LEAST, -SECOND, "safe"),
+        (3 * SECOND - MILLISECOND, 0, "safe"),
+        (3 * SECOND - MILLISECOND, SECOND, "unknown"),
+    ],
+)
+def test_delay_leaves_time_to_read(delay: int, ahead: int, status: str, make_world: MakeWorld) -> None:
+    """
+    A release delay without a warning of `check` leaves 100 ms to read, although Redis's clock differs by the tolerance.
+
+        seconds after as_of    0         1         2         3
+        this machine                     read  (1.1)
+        Redis, ahead                               read  (2.1)
+        reading ends                               |     2.1, with a delay of 3.2; before 2 with one of less than 3
+    """
+    world = make_world(changes={"release_delay": delay})
+    release = world.take_partition()
+    world.clock.step = SECOND // 10
+    begins, reading = world.parameters.grid.as_of(100) + SECOND, SHORTEST_READING if delay == LEAST else 0
+    world.clock.instant = max(begins, begins - ahead) + reading
+    world.true_clock.instant = world.clock.instant + ahead
+    assert release.decide_tick(100, world.stop)
+    assert world.statuses_by_tick() == [(100, [status])]

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -18,11 +18,13 @@ import yaml
 from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
+from monitor.config.sections import ClockSettings
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import compute_charges, count_most_designated_times, count_period_slots
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport
+from monitor.operate.check.verdicts import judge_clock
 from monitor.operate.check.wording import format_amount
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_threshold
 from monitor.time.instants import DAY, HOUR, YEAR, to_instant
@@ -281,6 +283,39 @@ def test_unencrypted_passwords_cause_a_warning() -> None:
     )
     assert [warning.partition(":")[0] for warning in report.warnings] == ["kafka", "redis"]
     assert "hunter2" not in format_text(report) + str(report.to_tree()) + repr(report)
+
+
+def test_short_time_to_read_causes_a_warning() -> None:
+    """A release delay that leaves less than 100 ms for reading, if clocks differ by the tolerance, causes a warning."""
+    delays = {"1001ms": "0s", "3s": "0s", "3100ms": "50ms", "3199ms": "99ms"}
+    for delay, left in delays.items():
+        (warning,) = report_city(CLOCK__RELEASE_DELAY=delay).warnings
+        assert warning.startswith("clock: if the clock of Redis differs by the tolerance (1s), ")
+        assert f"leaves {left} for reading the visits of a tick." in warning
+        assert warning.endswith("Set release_delay to 3s200ms or more.")
+    assert report_city(CLOCK__RELEASE_DELAY="3200ms").warnings == ()
+    slot = {"CLOCK__SLOT": "5s", "CLOCK__RELEASE_DELAY": "2s"}
+    changes = {"VISITS__ACCEPT_AHEAD": "0s", "MONITORS": write_monitor(3), "PRIVACY__EPSILON": "100"}
+    assert report_city(**slot, **changes).warnings[0].endswith("so that release_delay can be 3·tolerance + 200ms.")
+
+
+def read_clocks() -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the clock of each configuration that is shipped, in deploy/ and in the pages."""
+    root = EXAMPLES.parent
+    for path in (root / "deploy" / "config.yaml", *sorted((root / "deploy" / "chart" / "ci").glob("*.yaml"))):
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        yield path.name, tree.get("config", tree)["clock"]
+    for path in sorted((root / "docs").rglob("*.md")):
+        for clock in re.findall(r"^clock: (\{.*\})", path.read_text(encoding="utf-8"), re.MULTILINE):
+            yield path.name, yaml.safe_load(clock)
+
+
+def test_shipped_clocks_leave_time_to_read() -> None:
+    """The configurations in deploy/ and in the pages cause no warning about their clocks."""
+    clocks = dict(read_clocks())
+    assert {"config.yaml", "full-values.yaml", "own-data.md"} <= clocks.keys()
+    for name, clock in clocks.items():
+        assert not list(judge_clock(ClockSettings.model_validate(clock | {"origin": "2026-01-05T00:00:00Z"}))), name
 
 
 @pytest.mark.promise(16)
