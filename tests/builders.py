@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import Question
-from monitor.kinds.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.locations import Registry
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
@@ -42,11 +48,28 @@ def build_parameters(
         release_delay=30 * SECOND,
         tolerance=SECOND,
         registry=Registry(tuple(ids), shards),
-        over_time=tuple(over_time),
-        at_times=tuple(at_times),
-        hot_spots=tuple(hot_spots),
+        monitors=(*over_time, *at_times, *hot_spots),
         period=period,
     )
+
+
+def replace_monitors(
+    parameters: Parameters,
+    *,
+    over_time: Sequence[OverTime] | None = None,
+    at_times: Sequence[AtTimes] | None = None,
+    hot_spots: Sequence[HotSpots] | None = None,
+    dwell: Sequence[Dwell] | None = None,
+    **changes: Any,
+) -> Parameters:
+    """Return the parameters with other monitors of the given kinds, and with other changes."""
+    monitors = (
+        *(parameters.select(OverTime) if over_time is None else over_time),
+        *(parameters.select(AtTimes) if at_times is None else at_times),
+        *(parameters.select(HotSpots) if hot_spots is None else hot_spots),
+        *(parameters.select(Dwell) if dwell is None else dwell),
+    )
+    return replace(parameters, monitors=monitors, **changes)
 
 
 def watch(name: str, rows: Sequence[int], rule: OverTimeRule) -> OverTime:

@@ -13,8 +13,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from monitor.cli import main
-from monitor.config.person_key import is_key
 from monitor.records.signed_notes import read_signing_key
+from monitor.values.person_key import is_key
 
 EXAMPLES = Path(__file__).parents[1] / "config"
 

@@ -23,7 +23,8 @@ from monitor.kafka.topics import (
     describe_topics,
     list_topic_needs,
 )
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.writer import Writer
 from monitor.privacy.over_time import OverTimeRule
 from monitor.service.create_topics import Beginning, SetupResult, set_up

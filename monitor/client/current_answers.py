@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from monitor.client.designated_time import Snapshots, calls_others_safe, find_upper_bound
 from monitor.client.subscriber_view import Alert, AlertSubject, SubscriberView
-from monitor.kinds.parameters import find_shard
+from monitor.kinds.locations import find_shard
 from monitor.records.output_records import AtTimesSnapshot, NoisyCountAlert, PausedAlert
 from monitor.time.instants import DAY, parse_instant, to_datetime, to_instant
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.records.output_records import AtTimesSnapshot
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]

@@ -20,7 +20,7 @@ from monitor.config import ValidConfig, load_registry, load_valid_config
 from monitor.config.describe_problems import format_value
 from monitor.errors import TimeError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
 
@@ -287,7 +287,7 @@ def open_configured(
 ) -> Places:
     """Subscribe with a configuration that is read already. Raise the errors of `subscribe`."""
     parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
-    registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
+    registry, slot, timed = parameters.registry, parameters.grid.length, parameters.longest_horizon > 0
     return open_places(
         build_kafka_connections(valid.config),
         topic,

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from monitor.client.designated_time import AtTime, Snapshots
 from monitor.errors import TimeError
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.records.dwell import DwellSnapshot
 from monitor.records.output_records import (
     AT_TIMES,

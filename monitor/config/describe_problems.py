@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from monitor.config.environment import PREFIX, SECRETS
-from monitor.config.single_values import PROBLEM
 from monitor.errors import Problem
 from monitor.records.signed_notes import has_private_key
+from monitor.values.similar_names import find_similar
+from monitor.values.single_values import PROBLEM
 
 MASKED: Final = "***"
 
@@ -42,8 +42,6 @@ _SHAPES: Final = {
 }
 _SIMPLE: Final = {"bool_parsing": "true or false", "bool_type": "true or false"}
 _MAX_LENGTH: Final = 80
-_SIMILARITY: Final = 0.65
-_IGNORED: Final = re.compile(r"[\s_./-]+|(?<!\d)0+(?=\d)")
 
 
 def list_problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> Iterator[Problem]:
@@ -140,18 +138,3 @@ def _suggest_json(value: object) -> str:
 
 def _name_file_key(key: str) -> str:
     return "redis.password_file" if key == "redis.url" else f"{key}_file"
-
-
-def find_similar(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to a word; None if none is similar.
-
-    Names that differ only in case, separators or leading zeros (`p1` and `p001`) are the most similar.
-    """
-    names = list(known)
-    form = _simplify(word)
-    equal = next((name for name in names if _simplify(name) == form), None)
-    return equal or next(iter(difflib.get_close_matches(word, names, n=1, cutoff=_SIMILARITY)), None)
-
-
-def _simplify(name: str) -> str:
-    return _IGNORED.sub("", name).casefold()

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from monitor.config.single_values import (
+from monitor.values.single_values import (
     FilePath,
     Line,
     Masked,

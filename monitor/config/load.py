@@ -13,11 +13,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from monitor.config.describe_problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
 from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.kafka_and_redis import find_url_password
-from monitor.config.monitors import KINDS, AnyMonitor
 from monitor.config.rules_between_keys import Values, find_broken_rules
 from monitor.config.whole_config import Config
 from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem
+from monitor.kinds.all_kinds import KINDS
+from monitor.kinds.configured_monitor import ConfiguredMonitor
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -46,7 +47,7 @@ class ParsedConfig:
 
     path: Path
     sections: Mapping[str, Any]
-    monitors: Mapping[int, AnyMonitor]
+    monitors: Mapping[int, ConfiguredMonitor]
     problems: tuple[Problem, ...]
 
     def name_monitor(self, problem: Problem) -> Problem:
@@ -102,7 +103,7 @@ class _Parser:
     tree: dict[str, Any]
     context: dict[str, Any]
     sections: dict[str, Any] = field(default_factory=dict)
-    monitors: dict[int, AnyMonitor] = field(default_factory=dict)
+    monitors: dict[int, ConfiguredMonitor] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     _partial: dict[str, Any] = field(default_factory=dict)
 
@@ -141,7 +142,7 @@ class _Parser:
             if monitor is not None:
                 self.monitors[index] = monitor
 
-    def _read_monitor(self, key: str, entry: object) -> AnyMonitor | None:
+    def _read_monitor(self, key: str, entry: object) -> ConfiguredMonitor | None:
         if not isinstance(entry, dict):
             self.problems.append(Problem(key, format_value(key, entry), "a mapping with name, kind, epsilon, …"))
             return None
@@ -149,9 +150,8 @@ class _Parser:
         model = KINDS.get(kind) if isinstance(kind, str) else None
         if model is None:
             value = format_value(f"{key}.kind", kind) if "kind" in entry else "missing"
-            self.problems.append(
-                Problem(f"{key}.kind", value, "over_time, at_times, hot_spots or dwell", "Set one of the four.")
-            )
+            *first, last = KINDS
+            self.problems.append(Problem(f"{key}.kind", value, f"{', '.join(first)} or {last}", "Set one of them."))
             return None
         return self._validate(model, entry, key) or self._validate_keys(model, entry)
 

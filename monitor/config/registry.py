@@ -11,11 +11,11 @@ from typing import Final
 
 from monitor.config.bounded_lines import open_lines
 from monitor.config.csv_table import Table, is_utf_8
-from monitor.config.describe_problems import find_similar
-from monitor.config.monitors import AnyMonitor, OverTimeMonitor
-from monitor.config.single_values import NO_OUTER_SPACE, REMOVE_SPACE, has_controls, has_outer_space
 from monitor.errors import ConfigError, FileFormatError, Problem
+from monitor.kinds.configured_monitor import ConfiguredMonitor
 from monitor.records.visits import ID_BYTES, is_identifier
+from monitor.values.similar_names import find_similar
+from monitor.values.single_values import NO_OUTER_SPACE, REMOVE_SPACE, has_controls, has_outer_space
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude", "kind")
 MAX_LISTED: Final = 20
@@ -54,13 +54,14 @@ def load_registry(path: Path) -> tuple[Location, ...]:
         raise ConfigError(str(path), (Problem(_KEY, value, "a readable file", remedy),)) from None
 
 
-def find_unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
+def find_unknown_locations(
+    monitors: Mapping[int, ConfiguredMonitor], registry: Sequence[Location]
+) -> Iterator[Problem]:
     """Yield a problem for each watched location that is not in the registry. `monitors` maps index to monitor."""
     known = {location.id for location in registry}
     compared = 0
     for index, monitor in monitors.items():
-        watched = monitor.location_ids if isinstance(monitor, OverTimeMonitor) else ()
-        for location in watched:
+        for location in monitor.location_ids:
             if location not in known:
                 compared += len(known)
                 near = find_similar(location, known) if compared <= MAX_LISTED * _COMPARABLE else None

@@ -7,13 +7,11 @@ the others, and all problems are listed at once.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
-from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.rules_of_connections import (
     SENTINEL_USER,
     TLS_FILES,
@@ -21,15 +19,12 @@ from monitor.config.rules_of_connections import (
     check_redis,
 )
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
-from monitor.config.single_values import MAX_SHARDS
 from monitor.config.whole_config import Config
 from monitor.errors import Problem
-from monitor.privacy.epsilon import SMALLEST, format_epsilon
-from monitor.time.instants import DAY, SECOND, format_duration, format_instant, to_datetime
-from monitor.time.schedule import Schedule
-
-MAX_VISIT: Final = 365 * DAY
-"""The maximum of `longest_visit`. A length in seconds must fit in 32 bits."""
+from monitor.kinds.configured_monitor import ConfiguredMonitor, ValidKeys, are_valid
+from monitor.time.instants import format_duration
+from monitor.values.single_values import MAX_SHARDS
+from monitor.values.whole_slots import report_not_whole
 
 SLOTS: Final = 2**31
 """The limit of W + F. The last slot of a visit is stored as a signed number of 32 bits."""
@@ -48,16 +43,12 @@ class Values:
     """
 
     config: Config
-    monitors: Mapping[int, AnyMonitor]
+    monitors: Mapping[int, ConfiguredMonitor]
     invalid: frozenset[str] = frozenset()
 
     def has(self, *keys: str) -> bool:
         """Return whether the values of all these keys are valid, with everything above and below them."""
-        return not any(
-            f"{key}.".startswith(f"{invalid}.") or f"{invalid}.".startswith(f"{key}.")
-            for key in keys
-            for invalid in self.invalid
-        )
+        return are_valid(keys, self.invalid)
 
 
 def find_broken_rules(values: Values) -> Iterator[Problem]:
@@ -72,8 +63,9 @@ def find_broken_rules(values: Values) -> Iterator[Problem]:
     if has("service.name"):
         yield from _check_service_name(values.config.service)
     yield from _check_monitor_names(values)
+    slot = values.config.clock.slot if has("clock.slot") else None
     for index, monitor in values.monitors.items():
-        yield from _check_monitor(values, f"monitors.{index}", monitor)
+        yield from monitor.find_problems(ValidKeys(f"monitors.{index}", values.invalid, slot))
     yield from _check_kafka(values)
     if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *SENTINEL_USER, *TLS_FILES))):
         yield from check_redis(values.config.redis)
@@ -92,16 +84,6 @@ def _check_kafka(values: Values) -> Iterator[Problem]:
         yield from _check_tls(values)
     if has("kafka.certificate_file", "kafka.key_file"):
         yield from check_certificate("kafka", kafka)
-
-
-def _check_monitor(values: Values, key: str, monitor: AnyMonitor) -> Iterator[Problem]:
-    if isinstance(monitor, OverTimeMonitor):
-        yield from _check_over_time(values, key, monitor)
-    else:
-        yield from _check_designated_times(values, key, monitor)
-    parts = (f"{key}.{name}" for name in ("epsilon", "longest_visit", "visits_per_person"))
-    if isinstance(monitor, DwellMonitor) and values.has(*parts):
-        yield from _check_dwell(key, monitor)
 
 
 def _check_release_delay(clock: ClockSettings) -> Iterator[Problem]:
@@ -127,16 +109,16 @@ def _check_release_delay(clock: ClockSettings) -> Iterator[Problem]:
 
 def _check_max_lead(clock: ClockSettings, visits: VisitsSettings) -> Iterator[Problem]:
     if visits.accept_ahead % clock.slot:
-        yield _report_not_whole("visits.accept_ahead", visits.accept_ahead, clock.slot)
+        yield report_not_whole("visits.accept_ahead", visits.accept_ahead, clock.slot)
 
 
 def _check_reach(values: Values) -> Iterator[Problem]:
     """Check that the last slot of a visit fits in 32 bits, as a difference to the slot of its record (W + F slots)."""
     slot, visits = values.config.clock.slot, values.config.visits
     windows = {
-        f"monitors.{index}.window": monitor.window
+        f"monitors.{index}.window": monitor.longest_window
         for index, monitor in values.monitors.items()
-        if isinstance(monitor, OverTimeMonitor) and values.has(f"monitors.{index}.window")
+        if values.has(f"monitors.{index}.window")
     }
     lead = {"visits.accept_ahead": visits.accept_ahead, "visits.default_stay": visits.default_stay}
     slots = sum(-(-part // slot) for part in (*lead.values(), max(windows.values(), default=0)))
@@ -150,17 +132,6 @@ def _check_reach(values: Values) -> Iterator[Problem]:
             f"together, which now take {slots}",
             "Lower it, or lengthen clock.slot.",
         )
-
-
-def _report_not_whole(key: str, duration: int, slot: int) -> Problem:
-    below = duration // slot * slot
-    near = [format_duration(length) for length in (below, below + slot) if length > 0]
-    return Problem(
-        key,
-        format_duration(duration),
-        f"a whole number of slots of {format_duration(slot)}",
-        f"Set it to {' or '.join(near)}.",
-    )
 
 
 def _check_service_name(service: ServiceSettings) -> Iterator[Problem]:
@@ -188,100 +159,6 @@ def _check_monitor_names(values: Values) -> Iterator[Problem]:
                 f"a unique name, but monitors.{other} has the same",
                 "Rename one: records contain the monitor's name.",
             )
-
-
-def _check_over_time(values: Values, key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
-    if values.has(f"{key}.locations"):
-        yield from _check_locations(key, monitor)
-    if values.has(f"{key}.locations", f"{key}.epsilon", f"{key}.answers_per_window"):
-        yield from _check_shares(key, monitor)
-    if values.has(f"{key}.window", "clock.slot"):
-        yield from _check_window(key, monitor, values.config.clock.slot)
-
-
-def _check_locations(key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
-    ids = monitor.location_ids
-    if not ids:
-        yield Problem(f"{key}.locations", "empty", "at least one location", "Name one, or remove the monitor.")
-    for location in (name for name, times in Counter(ids).items() if times > 1):
-        yield Problem(
-            f"{key}.locations",
-            repr(location),
-            "each location once",
-            "Remove the duplicate, or give the location a larger weight.",
-        )
-
-
-def _check_shares(key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
-    smallest = min(monitor.compute_shares().values(), default=monitor.epsilon) / monitor.answers_per_window
-    if smallest < SMALLEST:
-        yield Problem(
-            f"{key}.epsilon",
-            format_epsilon(monitor.epsilon),
-            f"at least {format_epsilon(SMALLEST)} for each answer of each location, so that noise can be drawn",
-            "Raise it, or divide it among fewer locations or answers.",
-        )
-
-
-def _check_window(key: str, monitor: OverTimeMonitor, slot: int) -> Iterator[Problem]:
-    if monitor.window < slot:
-        yield _report_too_short(f"{key}.window", monitor.window, slot)
-    elif monitor.window % slot:
-        yield _report_not_whole(f"{key}.window", monitor.window, slot)
-
-
-def _report_too_short(key: str, duration: int, slot: int) -> Problem:
-    least = format_duration(slot)
-    return Problem(key, format_duration(duration), f"at least one slot ({least})", f"Set it to {least} or more.")
-
-
-def _check_designated_times(values: Values, key: str, monitor: TimedMonitor) -> Iterator[Problem]:
-    has = values.has
-    if has(f"{key}.at") and not monitor.at:
-        yield Problem(f"{key}.at", "empty", "at least one designated time", 'Add one, such as "18:00".')
-    if has(f"{key}.at", f"{key}.timezone"):
-        if monitor.has_daily and monitor.timezone is None:
-            yield Problem(
-                f"{key}.timezone",
-                "missing",
-                "the time zone of the daily times in `at`",
-                "Add an IANA name, such as Asia/Tokyo or UTC.",
-            )
-        yield from _check_duplicates(key, monitor)
-    if has(f"{key}.reporting_horizon", "clock.slot") and monitor.reporting_horizon < values.config.clock.slot:
-        yield _report_too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, values.config.clock.slot)
-
-
-def _check_dwell(key: str, monitor: DwellMonitor) -> Iterator[Problem]:
-    if monitor.longest_visit % SECOND or monitor.longest_visit > MAX_VISIT:
-        yield Problem(
-            f"{key}.longest_visit",
-            format_duration(monitor.longest_visit),
-            f"whole seconds, at most {format_duration(MAX_VISIT)}",
-            "Use seconds, minutes or hours.",
-        )
-        return
-    parts = 2 * monitor.visits_per_person * (monitor.longest_visit // SECOND)
-    if monitor.epsilon / parts < SMALLEST:
-        yield Problem(
-            f"{key}.epsilon",
-            format_epsilon(monitor.epsilon),
-            f"at least {format_epsilon(SMALLEST)} for each of 2·visits_per_person·longest_visit = {parts} seconds, so "
-            "that noise can be drawn",
-            "Raise it, or lower longest_visit or visits_per_person.",
-        )
-
-
-def _check_duplicates(key: str, monitor: TimedMonitor) -> Iterator[Problem]:
-    times, once = Schedule.of(monitor.at, monitor.timezone), "each designated time once"
-    daily = Counter(times.daily)
-    for at in sorted(at for at, number in daily.items() if number > 1):
-        yield Problem(f"{key}.at", at.isoformat(), once, "Remove the duplicate.")
-    for instant, number in Counter(times.instants).items():
-        if number > 1:
-            yield Problem(f"{key}.at", format_instant(instant), once, "Remove the duplicate.")
-        if times.zone is not None and to_datetime(instant).astimezone(times.zone).time() in daily:
-            yield Problem(f"{key}.at", format_instant(instant), once, "Remove it: it is one of the daily times.")
 
 
 def _check_topics(kafka: KafkaSettings) -> Iterator[Problem]:

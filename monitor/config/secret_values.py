@@ -12,10 +12,10 @@ from pydantic import SecretStr
 from monitor.config.describe_problems import MASKED
 from monitor.config.environment import PREFIX
 from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
-from monitor.config.person_key import CREATE_COSIGNING_KEY, GET_KEY, GET_SIGNING_KEY, KEY_FORM, is_key
 from monitor.config.sections import SigningSettings, VisitsSettings
 from monitor.errors import ConfigError, Problem
 from monitor.records.signed_notes import Signer, has_private_key, read_signing_key
+from monitor.values.person_key import CREATE_COSIGNING_KEY, GET_KEY, GET_SIGNING_KEY, KEY_FORM, is_key
 
 log = logging.getLogger(__name__)
 

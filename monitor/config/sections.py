@@ -1,7 +1,7 @@
 """The sections of the configuration about the service itself, its clock, locations, visits, privacy and page.
 
 Durations and instants are `int` microseconds, ε is an exact `Fraction`, and paths are absolute or relative to the
-working directory. For the sections about servers see `kafka_and_redis.py`, for monitors `monitors.py`.
+working directory. For the sections about servers see `kafka_and_redis.py`, for monitors `monitor/kinds/`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from monitor.config.single_values import (
+from monitor.time.instants import DAY, MINUTE, SECOND
+from monitor.values.single_values import (
     Duration,
     Epsilon,
     FilePath,
@@ -28,7 +29,6 @@ from monitor.config.single_values import (
     SlotLength,
     WholeNumber,
 )
-from monitor.time.instants import DAY, MINUTE, SECOND
 
 Language = Literal["en", "ja", "de"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja", "de")

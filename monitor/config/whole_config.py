@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import Field
 
 from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, MetricsSettings, RedisSettings
-from monitor.config.monitors import Monitor
 from monitor.config.sections import (
     ClockSettings,
     LocationsSettings,
@@ -15,7 +14,8 @@ from monitor.config.sections import (
     SigningSettings,
     VisitsSettings,
 )
-from monitor.config.single_values import Section
+from monitor.kinds.all_kinds import AnyMonitor
+from monitor.values.single_values import Section
 
 
 class Config(Section):
@@ -26,7 +26,7 @@ class Config(Section):
     locations: LocationsSettings = Field(description="a mapping with the file of locations")
     visits: VisitsSettings = Field(description="a mapping with default_stay and accept_ahead")
     privacy: PrivacySettings = Field(description="a mapping with epsilon and period")
-    monitors: tuple[Monitor, ...] = Field(min_length=1, description="a list of monitors, at least one")
+    monitors: tuple[AnyMonitor, ...] = Field(min_length=1, description="a list of monitors, at least one")
     kafka: KafkaSettings = Field(description="a mapping with bootstrap_servers and topics")
     redis: RedisSettings = Field(description="a mapping with the url")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")

@@ -7,9 +7,9 @@ location:
 1. A visit to a location outside the registry is refused (docs/rules.md, rule 6).
 2. A visit whose first slot > c + A is refused. If its last slot > c + F, the visit is cut at the end of slot c + F. F
    is A plus the default stay, so a visit without a departure is never cut.
-3. `over_time`: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
+3. Windows: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
    Otherwise it is expired.
-4. Designated times (`at_times`, `hot_spots`, `dwell`): a visit counts if it covers a designated time τ, arrived ≤ τ <
+4. Designated times: a visit counts if it covers a designated time τ, arrived ≤ τ <
    left, that tick c or a later tick still counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a
    later one counts τ if and only if τ + horizon ≥ as_of(c). If a visit covers designated times, and none of them is
    still counted, it is too late: at most a window counts it.
@@ -23,8 +23,9 @@ Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -32,8 +33,19 @@ from numpy.typing import NDArray
 
 from monitor.ingest.dead_letters import Refusal, refuse
 from monitor.ingest.decode import Columns
-from monitor.kinds.facts import CONSENT, PERSON, PRESENT, SEEN, STAY, FactArray, Facts, make_facts, take_facts
-from monitor.kinds.parameters import Charged, Parameters
+from monitor.kinds.facts import (
+    CONSENT,
+    PERSON,
+    PRESENT,
+    SEEN,
+    STAY,
+    FactArray,
+    Facts,
+    NeededFacts,
+    make_facts,
+    take_facts,
+)
+from monitor.kinds.parameters import Parameters
 from monitor.records.visits import Fault, Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import SECOND
@@ -159,8 +171,11 @@ def _select_seen(parameters: Parameters, stays: Columns, now: Ints) -> tuple[_Li
 
 def _group_by_horizon(parameters: Parameters) -> Iterator[tuple[int, list[Schedule]]]:
     """Yield each horizon, the longest first, with the schedules of its monitors."""
-    for horizon in sorted({monitor.horizon for monitor in parameters.timed}, reverse=True):
-        yield horizon, [monitor.times for monitor in parameters.timed if monitor.horizon == horizon]
+    schedules: dict[int, list[Schedule]] = {}
+    for needed in parameters.needed:
+        if needed.times is not None:
+            schedules.setdefault(needed.horizon, []).append(needed.times)
+    yield from sorted(schedules.items(), reverse=True, key=itemgetter(0))
 
 
 def _select_present(parameters: Parameters, stays: Columns, now: Ints) -> tuple[_LiveFacts, Flags]:
@@ -169,7 +184,7 @@ def _select_present(parameters: Parameters, stays: Columns, now: Ints) -> tuple[
     A τ that several monitors share is one fact. It is counted until the longest of their horizons has passed.
     """
     covering = np.zeros(now.size, np.bool_)
-    if not parameters.timed or not covering.size:
+    if not parameters.longest_horizon or not covering.size:
         return _LiveFacts(np.empty(0, np.int64), np.empty(0, np.int64)), covering
     low, high = int(stays.arrived.min()), int(stays.left.max())
     taken = np.empty(0, np.int64)
@@ -205,12 +220,13 @@ def _select_live(
     return _LiveFacts(np.repeat(stay, counts), times[np.repeat(first, counts) + within])
 
 
-def _find_designated(monitors: Sequence[Charged], instants: Ints) -> Flags:
-    """Return which of these instants are designated times of at least one of the monitors."""
-    if not instants.size:
-        return np.zeros(0, np.bool_)
+def _find_designated(needed: Iterable[NeededFacts], instants: Ints) -> Flags:
+    """Return which of these instants are designated times for which at least one of these facts is needed."""
+    schedules = [each.times for each in needed if each.times is not None]
+    if not (instants.size and schedules):
+        return np.zeros(instants.size, np.bool_)
     low, high = int(instants.min()), int(instants.max()) + 1
-    return np.isin(instants, np.concatenate([monitor.times.find_between(low, high) for monitor in monitors]))
+    return np.isin(instants, np.concatenate([times.find_between(low, high) for times in schedules]))
 
 
 def _make_facts(
@@ -221,21 +237,20 @@ def _make_facts(
     seen = make_facts(SEEN, stamp=now[stay], row=stays.row[stay], last=last, person=people[stay])
     timed = make_facts(PRESENT, stamp=now[present], instant=instant, row=stays.row[present], person=people[present])
     lengths = _make_stays(parameters, stays, timed, present)
-    if stays.consent is not None and parameters.at_least:
-        consenting = take_facts(
-            timed, np.flatnonzero(stays.consent[present] & _find_designated(parameters.at_least, instant))
-        )
+    if stays.consent is not None and parameters.counts_consent:
+        asked = _find_designated((needed for needed in parameters.needed if needed.consenting), instant)
+        consenting = take_facts(timed, np.flatnonzero(stays.consent[present] & asked))
         consenting["row"] += CONSENT
         timed = np.concatenate([timed, consenting])
     return Facts(seen, timed, lengths)
 
 
 def _make_stays(parameters: Parameters, stays: Columns, present: FactArray, stay: Ints) -> FactArray:
-    """Return the lengths of visits that cover a designated time of a `dwell` monitor, at most the longest allowed."""
-    if not parameters.dwell:
+    """Return the lengths of visits that cover a designated time for which they are read, at most the longest."""
+    if not parameters.longest_length:
         return Facts().stays
-    asked = np.flatnonzero(_find_designated(parameters.dwell, present["instant"]))
+    reads = (needed for needed in parameters.needed if needed.longest)
+    asked = np.flatnonzero(_find_designated(reads, present["instant"]))
     present, stay = take_facts(present, asked), stay[asked]
-    longest = max(monitor.rule.longest for monitor in parameters.dwell)
-    length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, longest)
+    length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, parameters.longest_length)
     return make_facts(STAY, length=length, **{name: present[name] for name in ("stamp", "instant", "row", "person")})

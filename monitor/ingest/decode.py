@@ -246,7 +246,7 @@ def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered
 
 
 def _gather(parameters: Parameters, values: Sequence[Value]) -> _Gathered:
-    gathered = _Gathered(parameters.registry.rows, bool(parameters.at_least))
+    gathered = _Gathered(parameters.registry.rows, parameters.counts_consent)
     for record, value in enumerate(values):
         visits = _read_known(value)
         gathered.add(_read_by_contract(record, value, gathered) if visits is None else visits)

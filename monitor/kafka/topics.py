@@ -14,7 +14,6 @@ from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionE
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections, make_topic_refusal
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.record_sizes import estimate_shards, measure_largest_record
 from monitor.time.instants import DAY, MILLISECOND, format_duration
 
 log = logging.getLogger(__name__)
@@ -146,9 +145,9 @@ def list_topic_needs(parameters: Parameters, kafka: Any) -> tuple[TopicNeeds, ..
 
 def _require_message_bytes(parameters: Parameters) -> Setting:
     """Return the required `max.message.bytes`, in which the largest possible answer must fit."""
-    largest = measure_largest_record(parameters)
+    largest = parameters.largest_record
     least = max(largest, LEAST_MESSAGE_BYTES)
-    enough = estimate_shards(parameters, DEFAULT_RECORD_BYTES)
+    enough = parameters.estimate_shards(DEFAULT_RECORD_BYTES)
     why = f"the largest answer may have {largest} bytes; with {enough} shards it would fit in 1 MB"
     return _require_at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 

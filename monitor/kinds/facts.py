@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.time.schedule import Schedule
+
 COMPLETE_FROM_START: Final = -(2**52)
 """The `complete_from` of facts that are complete from the first visit on (a slot, exact as a double)."""
 
@@ -94,6 +96,23 @@ class Portion(NamedTuple):
 
 Portions = Mapping[int, Sequence[Portion]]
 """Facts by shard, ready to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeededFacts:
+    """The facts that the answers of a monitor are computed from.
+
+    `rows`: the locations whose people are counted in windows of `window` slots. `times`: the designated times about
+    which people are counted at all locations, for `horizon` microseconds each. `consenting`: whether people who
+    consented are also counted. `longest`: if lengths of visits are read, the longest one in seconds, else 0.
+    """
+
+    rows: tuple[int, ...] = ()
+    window: int = 0
+    times: Schedule | None = None
+    horizon: int = 0
+    consenting: bool = False
+    longest: int = 0
 
 
 Window = tuple[int, Sequence[int] | NDArray[np.int64]]

@@ -14,17 +14,19 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from monitor.errors import PeriodError
-from monitor.kinds.parameters import Charged, OverTime, Parameters, find_shard
+from monitor.kinds.designated_times.charged_times import ChargedTimes
+from monitor.kinds.locations import find_shard
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import Spent, find_later
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
 from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place, compute_most_paid
-from monitor.records.charges_record import Charges, PlaceCharges, TimeCharges
-from monitor.time.instants import DAY, format_duration, format_instant
+from monitor.records.charges_record import Charges, TimeCharges
+from monitor.time.instants import DAY, format_instant
 
 MAX_CHARGES_BYTES: Final = 64 * 1024
 """The size limit of encoded charges, in bytes. An owner record must fit the lowest allowed `max.message.bytes`."""
@@ -34,8 +36,8 @@ _DIGITS: Final = 16
 
 def declare_charges(parameters: Parameters) -> Charges:
     """Return the charges of a configuration; only their digest and F if they are too large for an owner record."""
-    places = tuple(_declare_places(parameters, monitor) for monitor in parameters.over_time)
-    times = tuple(declare_times(monitor) for monitor in parameters.charged)
+    places = tuple(each for monitor in parameters.monitors for each in monitor.declare_places(parameters.registry))
+    times = tuple(times.declare() for times in parameters.charged_times)
     whole = msgspec.json.encode([parameters.max_lead, places, times])
     charges = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], parameters.max_lead, places, times)
     if len(msgspec.json.encode(charges)) <= MAX_CHARGES_BYTES:
@@ -43,33 +45,10 @@ def declare_charges(parameters: Parameters) -> Charges:
     return Charges(charges.digest, parameters.max_lead)
 
 
-def _declare_places(parameters: Parameters, monitor: OverTime) -> PlaceCharges:
-    shares: dict[str, list[str]] = {}
-    for row, rule in zip(monitor.rows, monitor.rules, strict=True):
-        shares.setdefault(format_epsilon(rule.epsilon), []).append(parameters.registry.ids[row])
-    sorted_shares = {epsilon: tuple(sorted(places)) for epsilon, places in sorted(shares.items())}
-    return PlaceCharges(monitor.name, monitor.rules[0].answers, monitor.window, sorted_shares)
-
-
-def declare_times(monitor: Charged) -> TimeCharges:
-    """Return the charges of a monitor of designated times, or of the lower bounds of one."""
-    times = monitor.times
-    return TimeCharges(
-        monitor=monitor.name,
-        kind=monitor.kind,
-        epsilon=format_epsilon(monitor.epsilon),
-        horizon=format_duration(monitor.horizon),
-        at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),
-        timezone=None if times.zone is None else times.zone.key,
-        # Another time zone database may map the zone's name to other instants.
-        instants=times.digest()[:_DIGITS],
-    )
-
-
 _BEGINNING: Final = -(2**62)
 _ENDLESS: Final = 2**62
 
-_MonitorKey = tuple[Literal["at_times", "hot_spots", "at_least", "dwell"], str]  # a monitor's kind and name
+_MonitorKey = tuple[str, str]  # a monitor's kind and name
 
 
 class CarriedOverTimes:
@@ -86,11 +65,8 @@ class CarriedOverTimes:
     def __init__(self, parameters: Parameters, states: Sequence[Spent]) -> None:
         self._parameters = parameters
         self._period = parameters.period or _ENDLESS
-        self._monitors: dict[_MonitorKey, Charged] = {
-            **{("at_times", monitor.name): monitor for monitor in parameters.at_times},
-            **{("hot_spots", monitor.name): monitor for monitor in parameters.hot_spots},
-            **{("at_least", monitor.name): monitor for monitor in parameters.at_least},
-            **{("dwell", monitor.name): monitor for monitor in parameters.dwell},
+        self._monitors: dict[_MonitorKey, ChargedTimes] = {
+            (times.kind, times.name): times for times in parameters.charged_times
         }
         self._paid: dict[int, dict[_MonitorKey, Fraction]] = {}
         for state in states:
@@ -248,11 +224,7 @@ class PeriodPayments:
     @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:
         """The bounds of this configuration."""
-        return {
-            (monitor.name, self._parameters.registry.ids[row]): _find_bound(rule)
-            for monitor in self._parameters.over_time
-            for row, rule in zip(monitor.rows, monitor.rules, strict=True)
-        }
+        return {key: _find_bound(rule) for key, rule in self._parameters.place_rules.items()}
 
     @cached_property
     def _other_bounds(self) -> dict[_Watched, Bound]:
@@ -303,7 +275,7 @@ class PeriodPayments:
     @cached_property
     def _other_times_total(self) -> Fraction:
         """The ε that other configurations may charge for the designated times of a period, in addition to this one."""
-        own = {_identify(time): parse_recorded(time.epsilon) for time in map(declare_times, self._parameters.charged)}
+        own = {_identify(times.declare()): times.epsilon for times in self._parameters.charged_times}
         totals: dict[_Times, Fraction] = {}
         for time in self._list_other_times():
             key = _identify(time)

@@ -17,8 +17,7 @@ Recovery = Literal["takeover", "windows_behind", "no_progress", "behind_the_log"
 """A cause of a recovery."""
 
 RECOVERIES: Final[tuple[str, ...]] = get_args(Recovery)
-PLACE_STATUSES: Final = ("safe", "noisy_count", "paused", "unknown")
-SNAPSHOT_STATUSES: Final = ("complete", "unknown")
+STATUSES: Final = ("safe", "noisy_count", "paused", "unknown", "complete")
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _DELAY_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
@@ -171,7 +170,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "counter",
         "answers",
         "Published answers by monitor and status",
-        {"monitor": _MONITOR, "status": (*PLACE_STATUSES, "complete")},
+        {"monitor": _MONITOR, "status": STATUSES},
         "`safe`, `noisy_count`, `paused` and `unknown` for places; `complete` and `unknown` for snapshots, hot "
         "spots and dwell times.",
     ),

@@ -21,9 +21,7 @@ from monitor.observe.bulk_histogram import BulkHistogram
 from monitor.observe.metric_catalog import (
     METRICS,
     OUTCOMES,
-    PLACE_STATUSES,
     PREFIX,
-    SNAPSHOT_STATUSES,
     Metric,
     Recovery,
 )
@@ -112,8 +110,7 @@ class Metrics(Collectors):
         slot_seconds: float,
         release_delay_seconds: float,
         epsilons: tuple[Fraction, Fraction],
-        place_monitors: Iterable[str],
-        snapshot_monitors: Iterable[str],
+        statuses: Mapping[str, Iterable[str]],
     ) -> None:
         """Set the metrics that depend only on the configuration.
 
@@ -121,14 +118,12 @@ class Metrics(Collectors):
             slot_seconds: the length of a slot.
             release_delay_seconds: the time from the end of a slot to its answers.
             epsilons: the stated ε of a period, and the most that a person can pay.
-            place_monitors: the names of the monitors that answer for each place.
-            snapshot_monitors: the names of the monitors that publish snapshots or hot spots.
+            statuses: the statuses of the answers of each monitor, by its name.
         """
         self._gauge("slot_seconds").set(slot_seconds)
         self._gauge("release_delay_seconds").set(release_delay_seconds)
         self._gauge("epsilon_stated").set(float(epsilons[0]))
         self._gauge("epsilon_worst_case").set(float(epsilons[1]))
-        statuses = dict.fromkeys(place_monitors, PLACE_STATUSES) | dict.fromkeys(snapshot_monitors, SNAPSHOT_STATUSES)
         for monitor, answers in statuses.items():
             for outcome in OUTCOMES:
                 self._counter("ticks").labels(monitor, outcome)

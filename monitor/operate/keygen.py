@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from monitor.config.person_key import create_key
 from monitor.errors import UsageError
 from monitor.new_files import create_file
 from monitor.records.signed_notes import create_signing_key, read_signing_key
+from monitor.values.person_key import create_key
 
 
 @click.command()

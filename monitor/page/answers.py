@@ -13,7 +13,10 @@ import msgspec
 
 from monitor.client.current_answers import Answer
 from monitor.config import Location
-from monitor.kinds.parameters import Parameters, Registry
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.locations import Registry
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.page.current_places import STATES, Place, Snapshot
 from monitor.time.instants import SECOND, format_instant, to_instant
 
@@ -143,8 +146,8 @@ def write_registry_json(
         "shard": parameters.registry.shard.tolist(),
         "slot_seconds": parameters.grid.length / SECOND,
         "monitors": [
-            *({"name": one.name, "kind": "over_time", "rows": one.rows} for one in parameters.over_time),
-            *({"name": one.name, "kind": "at_times"} for one in parameters.at_times),
+            *({"name": one.name, "kind": "over_time", "rows": one.rows} for one in parameters.select(OverTime)),
+            *({"name": one.name, "kind": "at_times"} for one in parameters.select(AtTimes)),
         ],
     }
     return _encode(columns)

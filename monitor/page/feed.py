@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from monitor.client.subscriber_view import SubscriberView
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.page.board import Batch, Board, Position
 from monitor.page.bodies import cut
 from monitor.page.entries import Entry

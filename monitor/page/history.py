@@ -13,7 +13,10 @@ import msgspec
 from pydantic import ValidationError
 
 from monitor.client.designated_time import find_upper_bound
-from monitor.kinds.parameters import Parameters, Registry, find_shard
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.locations import Registry, find_shard
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.page.board import Board
 from monitor.page.entries import Entry, Snapshot
 from monitor.records.output_records import NoisyCountAlert, OverTimeAlert, PausedAlert
@@ -36,11 +39,13 @@ def prepare_history(
     """
     alerts = {
         monitor.name: tuple(board.list_by_key(f"{monitor.name}/{location_id}"))
-        for monitor in parameters.over_time
+        for monitor in parameters.select(OverTime)
         if row in monitor.rows
     }
     snapshots = [
-        selected for monitor in parameters.at_times for selected in _select_snapshots(monitor.name, location_id, board)
+        selected
+        for monitor in parameters.select(AtTimes)
+        for selected in _select_snapshots(monitor.name, location_id, board)
     ]
     known = {one.digest for one in (parameters.registry, *earlier) if location_id in one.rows}
 

@@ -121,8 +121,7 @@ def _describe(settings: Settings, metrics: Metrics) -> None:
         parameters.grid.length / SECOND,
         parameters.release_delay / SECOND,
         (settings.config.privacy.epsilon, settings.worst),
-        [monitor.name for monitor in parameters.over_time],
-        [monitor.name for monitor in parameters.timed],
+        {monitor.name: monitor.statuses for monitor in parameters.monitors},
     )
 
 

@@ -20,11 +20,9 @@ from monitor.kafka.topics import (
     list_risks,
 )
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.record_sizes import measure_place
 from monitor.ledger.period_payments import PeriodPayments
 from monitor.ledger.reader import LedgerReader, read_first_offset
 from monitor.ledger.state import LedgerState, OwnerTerms
-from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
 
 log = logging.getLogger(__name__)
 
@@ -166,16 +164,12 @@ def require_room(
     Raises:
         TopicError: a record may be too large. The message contains the required size.
     """
-    rules, key = _list_rules(parameters), "max.message.bytes"
+    key = "max.message.bytes"
     sizes = (
-        measure_place(
-            rule, (mark.epsilon for mark in select_running_marks(extend_marks(rule, state.find_marks(*place)), last))
-        )
+        monitor.measure_with_marks(parameters.registry, marks, state.last_tick or 0)
         for state in states
-        for last in (state.last_tick or 0,)
-        for place in state.marks
-        for rule in (rules.get(place),)
-        if rule is not None
+        for monitor in parameters.monitors
+        for marks in ({place: state.find_marks(name, place) for name, place in state.marks if name == monitor.name},)
     )
     largest = max(sizes, default=0)
     if largest > int(settings[key]):
@@ -231,11 +225,3 @@ def create_payments(parameters: Parameters, states: Sequence[LedgerState], worst
     return PeriodPayments(
         parameters, worst, {partition: state.summarize_spent() for partition, state in enumerate(states)}
     )
-
-
-def _list_rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:
-    return {
-        (monitor.name, parameters.registry.ids[row]): rule
-        for monitor in parameters.over_time
-        for row, rule in zip(monitor.rows, monitor.rules, strict=True)
-    }

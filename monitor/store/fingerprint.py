@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from monitor.kinds.parameters import Parameters, Timed
+from monitor.kinds.parameters import Parameters
 
 FORMAT: Final = 2
 """The version of the facts. Raise it when keys, members or scores change their meaning, or other records are accepted.
@@ -41,7 +41,9 @@ def compute_published_fingerprint(parameters: Parameters, topic_id: str) -> str:
 
 
 def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> str:
-    deciding: dict[str, object] = {
+    # The instants rather than the zone's name, because hosts may have different time zone data.
+    timed = [(needed.times.digest(), needed) for needed in parameters.needed if needed.times is not None]
+    deciding: dict[str, object] = {  # the facts have the names of the kinds that needed them first
         "format": FORMAT,
         "slot": parameters.grid.length,
         "origin": parameters.grid.origin,
@@ -50,15 +52,10 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "shards": parameters.registry.shards,
         "registry": parameters.registry.digest,
         "over_time": [[int(row), int(parameters.row_window[row])] for row in parameters.watched_rows],
-        "at_times": sorted({_encode_designated(monitor) for monitor in parameters.timed}),
-        "at_least": sorted({monitor.times.digest() for monitor in parameters.at_least}),
-        "dwell": sorted({(monitor.times.digest(), monitor.rule.longest) for monitor in parameters.dwell}),
+        "at_times": sorted({json.dumps([digest, needed.horizon]) for digest, needed in timed}),
+        "at_least": sorted({digest for digest, needed in timed if needed.consenting}),
+        "dwell": sorted({(digest, needed.longest) for digest, needed in timed if needed.longest}),
         "topic": topic_id,
     }
     deciding |= key
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
-
-
-def _encode_designated(monitor: Timed) -> str:
-    # The instants rather than the zone's name, because hosts may have different time zone data.
-    return json.dumps([monitor.times.digest(), monitor.horizon])

@@ -121,16 +121,14 @@ class RedisStore:
         """Return the designated times whose sets may exist."""
         now = self.time()
         kept = 2 * self._expiry * SECOND
-        return sorted(
-            {int(at) for timed in self._parameters.timed for at in timed.times.find_between(now - kept, now + kept)}
-        )
+        return self._parameters.list_times_between(now - kept, now + kept)
 
     def _list_windows(self, shard: int) -> list[str]:
         return [self._keys.window(shard, row) for row in self._watched[shard]]
 
     def _list_time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
-        """Return the keys of designated times: one each, and one more if there are dwell times."""
-        names = (self._keys.time, self._keys.lengths) if self._parameters.dwell else (self._keys.time,)
+        """Return the keys of designated times: one each, and one more if lengths of visits are read."""
+        names = (self._keys.time, self._keys.lengths) if self._parameters.longest_length else (self._keys.time,)
         return [name(shard, instant) for instant in times for name in names]
 
     def _declare_keys(self, shard: int) -> list[str]:

@@ -69,4 +69,4 @@ class ReleaseContext:
     @property
     def monitors(self) -> list[str]:
         """The names of all monitors."""
-        return [monitor.name for monitor in (*self.parameters.over_time, *self.parameters.timed)]
+        return [monitor.name for monitor in self.parameters.monitors]

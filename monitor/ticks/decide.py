@@ -14,8 +14,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.designated_times.monitor import Timed, Total
+from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import Question, Reading
-from monitor.kinds.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
@@ -77,14 +82,16 @@ class Decider:
         self._totals = tuple(totals)
         self._watched = [
             OverTimeDecider(parameters, monitor, number, shards, noise)
-            for number, monitor in enumerate(parameters.over_time)
+            for number, monitor in enumerate(parameters.select(OverTime))
         ]
 
     def build_questions(self, tick: int) -> dict[int, Question]:
         """Return the question to ask each shard at a tick."""
         parameters = self._parameters
         live = {
-            time for monitor in parameters.at_times for time in monitor.list_live_times(parameters.grid.as_of(tick))
+            time
+            for monitor in parameters.select(AtTimes)
+            for time in monitor.list_live_times(parameters.grid.as_of(tick))
         }
         questions = {
             shard: Question(
@@ -92,7 +99,8 @@ class Decider:
             )
             for shard in self._shards
         }
-        consenting = {time for bounds in parameters.at_least for time in self._find_final_times(bounds, tick)}
+        bounded = (monitor for monitor in parameters.select(AtTimes) if monitor.at_least is not None)
+        consenting = {time for monitor in bounded for time in self._find_final_times(monitor, tick)}
         if consenting:
             instants = tuple(sorted(consenting))
             questions = {shard: replace(question, consenting=instants) for shard, question in questions.items()}
@@ -111,7 +119,7 @@ class Decider:
             for question in (questions.get(shard, Question(tick=tick)),)
         }
 
-    def _find_final_times(self, monitor: Total | AtLeast, tick: int) -> list[int]:
+    def _find_final_times(self, monitor: Timed, tick: int) -> list[int]:
         """Return the designated times for which this tick is the final one."""
         as_of = self._parameters.grid.as_of(tick)
         return [time for time in monitor.list_live_times(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
@@ -120,7 +128,7 @@ class Decider:
         """Return the ce_ids of the answers of a tick, in their order. `drawn`: totals that are left out."""
         as_of = self._parameters.grid.as_of(tick)
         ids = [ce_id for watched in self._watched for ce_id in watched.list_ids(tick)]
-        for timed in self._parameters.at_times:
+        for timed in self._parameters.select(AtTimes):
             times = timed.list_live_times(as_of)
             ids += [name_answer(timed.name, time, tick, shard) for time in times for shard in self._shards]
         for total in self._totals:
@@ -140,7 +148,7 @@ class Decider:
         records: list[OutputRecord] = []
         for watched in self._watched:
             records += self._decide_over_time(watched, tick, evidence, state, tally)
-        for timed in self._parameters.at_times:
+        for timed in self._parameters.select(AtTimes):
             for time in timed.list_live_times(self._parameters.grid.as_of(tick)):
                 records += self._decide_at_time(timed, time, tick, evidence, state, tally)
         for total in self._totals:
@@ -297,6 +305,8 @@ class Decider:
             totals = dwell.step(rule, stays, self._noise) if complete else None
             kept = {"longest": rule.longest, "per_person": rule.per_person}
             return [make_dwell_record(**asked, **kept, epsilon=rule.epsilon, totals=totals)]
+        if not isinstance(monitor, HotSpots):
+            raise TypeError(monitor.kind)
         drawn = self._draw_hot_spots(monitor, time, evidence) if complete else None
         return [make_hot_spots_record(**asked, top=monitor.top, epsilon=monitor.epsilon, hot_spots=drawn)]
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kinds.facts import Window
-from monitor.kinds.parameters import OverTime, Parameters
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise

@@ -13,7 +13,9 @@ from typing import Final
 
 from monitor.errors import LedgerError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.parameters import Parameters, Total, find_shard
+from monitor.kinds.designated_times.monitor import Total
+from monitor.kinds.locations import find_shard
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import declare_charges
 from monitor.ledger.reader import LedgerReader, require_ledger
 from monitor.ledger.signed_log import SignedLog
@@ -206,8 +208,8 @@ class Owner:
         terms, parameters = self.state.terms, self._parameters
         partitions = terms.partitions if terms is not None else 1
         shards = [shard for shard in range(parameters.registry.shards) if shard % partitions == self.partition]
-        totals = [monitor for monitor in parameters.totals if find_shard(monitor.name, partitions) == self.partition]
-        return shards, totals
+        totals = [monitor for monitor in parameters.monitors if isinstance(monitor, Total)]
+        return shards, [total for total in totals if find_shard(total.name, partitions) == self.partition]
 
     def note_input_partitions(self, partitions: int) -> None:
         """Record the number of input partitions. If it has grown, the next tick writes it to the ledger."""

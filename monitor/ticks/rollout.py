@@ -22,7 +22,7 @@ from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids
 from monitor.kafka.membership import Membership
-from monitor.kinds.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
+from monitor.kinds.parameters import Parameters
 from monitor.observe.logs import log_unexpected
 
 _DIGITS: Final = 16
@@ -37,38 +37,10 @@ def compute_version(parameters: Parameters, fingerprint: str) -> str:
     """
     deciding: dict[str, object] = {
         "facts": fingerprint,
-        "over_time": [_describe_over_time(monitor) for monitor in parameters.over_time],
-        "timed": [_describe_timed(monitor) for monitor in parameters.timed],
+        "over_time": [monitor.list_deciding() for monitor in parameters.monitors if monitor.needed.times is None],
+        "timed": [monitor.list_deciding() for monitor in parameters.monitors if monitor.needed.times is not None],
     }
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
-
-
-def _describe_over_time(monitor: OverTime) -> list[object]:
-    rules = zip(monitor.rows, monitor.rules, strict=True)
-    return [
-        monitor.name,
-        [
-            [int(row), str(rule.epsilon), rule.answers, rule.threshold, rule.window, rule.max_lead]
-            for row, rule in rules
-        ],
-    ]
-
-
-def _describe_timed(monitor: Timed) -> list[object]:
-    if isinstance(monitor, Dwell):
-        rule = monitor.rule
-        return [
-            "dwell",
-            monitor.name,
-            monitor.times.digest(),
-            monitor.horizon,
-            str(rule.epsilon),
-            rule.longest,
-            rule.per_person,
-        ]
-    kind, limit = ("at_times", monitor.threshold) if isinstance(monitor, AtTimes) else ("hot_spots", monitor.top)
-    bounds = [str(monitor.at_least)] if isinstance(monitor, AtTimes) and monitor.at_least is not None else []
-    return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), limit, *bounds]
 
 
 def make_member_client_id(base: str, version: str) -> str:

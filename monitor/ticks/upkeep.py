@@ -51,11 +51,11 @@ class Upkeep:
     def finish_tick(self, tick: int, shards: Sequence[int]) -> None:
         """Open the slot after a decided tick in these shards, and evict old facts.
 
-        After a tick with hot spots or dwell times, the next slot is not opened here: their answer covers all shards, so
-        its owner may still have to read these shards for the tick.
+        After a tick with an answer about all shards, the next slot is not opened here: the owner of that answer may
+        still have to read these shards for the tick.
         """
         try:
-            if not self._parameters.draws_totals_at(tick):
+            if not self._parameters.reads_all_shards(tick):
                 self._windows.open(shards, tick + 1)
             self._evict(tick, shards)
         except (UnreachableError, StoreError) as error:
@@ -90,10 +90,7 @@ class Upkeep:
         grid, widest = self._parameters.grid, self._parameters.widest_window
         # All monitors share one cut, because a time is evicted for all of them at once.
         cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
-        past = self._list_times(cut - 2 * every * grid.length, cut)
-        live = self._list_times(cut, grid.as_of(tick + self._parameters.max_lead + 1))
+        past = self._parameters.list_times_between(cut - 2 * every * grid.length, cut)
+        live = self._parameters.list_times_between(cut, grid.as_of(tick + self._parameters.max_lead + 1))
         self._windows.evict(due, tick - widest, past, live)
         self._evicted_at |= dict.fromkeys(due, tick)
-
-    def _list_times(self, low: int, high: int) -> list[int]:
-        return sorted({int(at) for timed in self._parameters.timed for at in timed.times.find_between(low, high)})

@@ -19,8 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
-from monitor.kinds.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.kinds.locations import Registry
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.writer import Writer
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
@@ -141,8 +144,7 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
         release_delay=30 * SECOND,
         tolerance=SECOND,
         registry=Registry(tuple(f"place-{number:08}" for number in range(places)), _SHARDS),
-        over_time=(OverTime("watched", rows, (rule,) * len(rows)),) if rows else (),
-        at_times=tuple(at_times),
+        monitors=(*([OverTime("watched", rows, (rule,) * len(rows))] if rows else []), *at_times),
     )
 
 

@@ -27,6 +27,7 @@ LAYERS: Final = (
     "privacy",
     "time",
     "records",
+    "values",
     "kinds",
     "command_line",
     "config",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.privacy.over_time import Mark, OverTimeRule, step
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.records.dwell import make_dwell_record

@@ -20,7 +20,7 @@ from monitor.client import Known, Places, connect, subscribe
 from monitor.client.places import open_places
 from monitor.client.verification import Trust
 from monitor.errors import TimeError, TokenError, UnreachableError
-from monitor.kinds.parameters import find_shard
+from monitor.kinds.locations import find_shard
 from monitor.ledger.signed_log import SignedLog
 from monitor.records.output_records import OutputRecord
 from monitor.service.wiring import Settings

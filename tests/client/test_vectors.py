@@ -12,7 +12,7 @@ import pytest
 
 from monitor.client.current_answers import Answer, Known, KnownPlaces
 from monitor.client.subscriber_view import SubscriberView, keep_for
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.time.instants import SECOND, parse_instant, to_instant
 
 _FILE: Final = Path(__file__).parents[2] / "docs" / "vectors" / "answers.json"

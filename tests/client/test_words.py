@@ -10,7 +10,7 @@ from rich.console import Console
 from monitor.client.describe_records import News, Words, chance, length, moment
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.watch import Screen, describe_view
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY, HOUR, MINUTE

@@ -10,12 +10,15 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.config import AtTimesMonitor, DwellMonitor, Location
+from monitor.config import Location
 from monitor.config.derive_parameters import derive_parameters
-from monitor.config.monitors import HotSpotsMonitor
 from monitor.config.valid_config import validate_config
-from monitor.config.worst_case import charge_monitor, compute_max_lead, count_most_designated_times
+from monitor.config.worst_case import compute_charges, compute_max_lead
 from monitor.errors import ConfigError
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.dwell.keys import DwellMonitor
+from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.hot_spots.keys import HotSpotsMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.dwell import DwellRule
 from monitor.time.instants import DAY
@@ -42,7 +45,7 @@ def test_kinds_are_read(load: Any) -> None:
     config = load(replace("dwell"))
     assert isinstance(config.monitors[1], DwellMonitor)
     parameters = derive_parameters(config, PLACES)
-    assert [(monitor.name, monitor.rule) for monitor in parameters.dwell] == [
+    assert [(monitor.name, monitor.rule) for monitor in parameters.select(Dwell)] == [
         ("lengths", DwellRule(Fraction(1, 3), 7_200, 1))
     ]
     evening, plain = (load(changes).monitors[1] for changes in ({"monitors.1.at_least": {"epsilon": "1/3"}}, {}))
@@ -95,20 +98,20 @@ def test_sum_includes_every_kind(load: Any) -> None:
     """Each designated time costs ε, or ε + ε_c with lower bounds: 14 evenings in 14 days, and 2 for the stations."""
     for kind in KINDS:
         config = load(replace(kind) | {"privacy.epsilon": "20/3"})
-        assert count_most_designated_times(config.monitors[1], config.privacy.period) == 14
-        assert charge_monitor(config, config.monitors[1]).amount == Fraction(14, 3)
+        assert config.monitors[1].count_most_times(config.privacy.period) == 14
+        assert compute_charges(config)[1].amount == Fraction(14, 3)
         assert validate_config(config, PLACES).worst == 2 + Fraction(14, 3)
     with pytest.raises(ConfigError, match=r"busiest: 14/3 = 14 designated times × 1/3"):
         validate_config(load(replace("hot_spots") | {"privacy.epsilon": "13/2"}), PLACES)
     bounds = {"monitors.1.at_least": {"epsilon": "1/8"}, "privacy.epsilon": "100"}
     plain, bounded = load({}), load(bounds)
-    before, after = (charge_monitor(read, read.monitors[1]) for read in (plain, bounded))
+    before, after = (compute_charges(read)[1] for read in (plain, bounded))
     assert after.amount == before.amount + before.amount / plain.monitors[1].epsilon / 8
     parameters = derive_parameters(bounded, PLACES)
-    assert [(monitor.name, monitor.epsilon) for monitor in parameters.at_least] == [
-        (bounded.monitors[1].name, Fraction(1, 8))
+    assert [(times.kind, times.name, times.epsilon) for times in parameters.charged_times] == [
+        ("at_times", bounded.monitors[1].name, plain.monitors[1].epsilon),
+        ("at_least", bounded.monitors[1].name, Fraction(1, 8)),
     ]
-    assert len(parameters.charged) == len(parameters.timed) + 1
 
 
 def test_report_explains_numbers(load: Any) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from monitor.config import AtTimesMonitor, Config, OverTimeMonitor, load_config
-from monitor.config.describe_problems import find_similar
+from monitor.config import Config, load_config
 from monitor.errors import EXIT_USAGE, ConfigError
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.over_time.keys import OverTimeMonitor
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
+from monitor.values.similar_names import find_similar
 from tests.config.conftest import ABSENT
 
 

@@ -13,7 +13,10 @@ from monitor.config import Location
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError
-from monitor.kinds.parameters import AtTimes, HotSpots, OverTime, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.records.output_records import (
@@ -94,9 +97,9 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         except ConfigError:
             assume(False)
         parameters = derive_parameters(config, PLACES)
-        for monitor in parameters.over_time:
+        for monitor in parameters.select(OverTime):
             check_over_time_record(parameters, monitor)
-        (evening,), (busiest,) = parameters.at_times, parameters.hot_spots
+        (evening,), (busiest,) = parameters.select(AtTimes), parameters.select(HotSpots)
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
         entry = read(
             make_at_times_record(

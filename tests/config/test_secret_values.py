@@ -14,7 +14,6 @@ from pydantic import SecretStr
 
 from monitor.client import connect
 from monitor.config import Config
-from monitor.config.person_key import create_key, is_key
 from monitor.config.secret_values import (
     read_cosigner,
     read_kafka_password,
@@ -26,6 +25,7 @@ from monitor.config.secret_values import (
 )
 from monitor.errors import ConfigError, UsageError
 from monitor.records.signed_notes import create_signing_key, read_signing_key
+from monitor.values.person_key import create_key, is_key
 from tests.config.conftest import ABSENT
 from tests.kit.signed import SIGNER
 

@@ -26,7 +26,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.config.whole_config import Config
-from monitor.kinds.parameters import find_shard
+from monitor.kinds.locations import find_shard
 from monitor.page.static_files import read_openapi
 from monitor.records.output_records import AtTimesSnapshot, OverTimeAlert
 from monitor.records.schemas import build_alerts_schema, build_visits_schema

@@ -14,7 +14,7 @@ from typing import Final
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.parameters import find_shard
+from monitor.kinds.locations import find_shard
 from monitor.records.examples import make_examples
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document

@@ -20,10 +20,10 @@ from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
 from monitor.config.environment import SECRETS
-from monitor.config.monitors import KINDS
 from monitor.config.whole_config import Config
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs
+from monitor.kinds.all_kinds import KINDS
 from monitor.observe.metric_catalog import METRICS, PREFIX
 from monitor.page.metrics import PAGE_METRICS
 from monitor.time.instants import DAY, format_duration

@@ -17,8 +17,8 @@ from typing import Final
 import pytest
 import redis
 
-from monitor.config.person_key import create_key
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
+from monitor.values.person_key import create_key
 from tests.conftest import Eventually
 from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, Document

@@ -11,7 +11,8 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.hashing import PersonHasher

@@ -14,12 +14,15 @@ import pytest
 
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
-from monitor.kinds.parameters import Dwell, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.records.visits import Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from tests.builders import build_visit
+from tests.builders import build_visit, replace_monitors
 from tests.store.packed import Present, Seen, list_present, list_seen
 
 Visit = tuple[str, str, int, int]
@@ -52,13 +55,13 @@ def judge(
         left = grid.origin + (last + 1) * grid.length
     row = parameters.registry.ids.index(location)
     can = once = covers = in_time = False
-    windows = [monitor.window for monitor in parameters.over_time if row in monitor.rows]
+    windows = [monitor.window for monitor in parameters.select(OverTime) if row in monitor.rows]
     if windows:
         once = True
         if last >= current - max(windows) + 1:
             can = True
             expected.seen.add(Seen(current, row, last, hasher(person)))
-    for monitor in parameters.at_times:
+    for monitor in parameters.select(AtTimes):
         for instant in monitor.times.find_between(arrived, left).tolist():
             once = covers = True
             ticks = range(first - 2, current + 200)
@@ -108,7 +111,9 @@ def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> Non
     """
     rng = random.Random(11)
     edges = [parameters.grid.start(slot) for slot in range(-30, 60)]
-    edges += [int(at) for monitor in parameters.at_times for at in monitor.times.find_between(edges[0], edges[-1])]
+    edges += [
+        int(at) for monitor in parameters.select(AtTimes) for at in monitor.times.find_between(edges[0], edges[-1])
+    ]
 
     def instant() -> int:
         return rng.choice(edges) + rng.choice([0, 0, 1, -1, rng.randrange(HOUR)])
@@ -125,8 +130,8 @@ def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> Non
             near = parameters.grid.find_slot(visits[0][2]) if visits else 0
             batches.append((near + rng.randrange(-3, 30), visits))
         check(parameters, hasher, batches)
-        check(replace(parameters, at_times=()), hasher, batches)
-        check(replace(parameters, over_time=(), accept_ahead=0), hasher, batches)
+        check(replace_monitors(parameters, at_times=()), hasher, batches)
+        check(replace_monitors(parameters, over_time=(), accept_ahead=0), hasher, batches)
 
 
 def at(text: str) -> int:
@@ -196,9 +201,9 @@ def find_counting(parameters: Parameters, tick: int, location: str, left: int, l
     The visit includes the last microsecond of its last slot, so it covers the designated times before that.
     """
     row, as_of = parameters.registry.ids.index(location), parameters.grid.as_of(tick)
-    for over in parameters.over_time:
+    for over in parameters.select(OverTime):
         yield row in over.rows and last >= parameters.find_window_start(over.window, tick)
-    for timed in parameters.at_times:
+    for timed in parameters.select(AtTimes):
         yield any(left - 1 == instant for instant in timed.list_live_times(as_of))
 
 
@@ -285,9 +290,9 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
 
     "noon" has lower bounds, and shares its first time with "late". "evening" has none.
     """
-    evening, noon, late = parameters.at_times
+    evening, noon, late = parameters.select(AtTimes)
     instant = noon.times.instants[0]
-    bounded = replace(parameters, at_times=(evening, replace(noon, at_least=Fraction(1)), late))
+    bounded = replace_monitors(parameters, at_times=(evening, replace(noon, at_least=Fraction(1)), late))
     current = parameters.grid.find_slot(instant)
     arrived, left = instant - 4 * HOUR, instant + 40 * MINUTE
     visits = [("ann", "farm", arrived, left, True), ("bob", "farm", arrived, left, False)]
@@ -311,10 +316,10 @@ def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None
 
     The times of "noon" are 12:00 and 13:30. "late" shares the first.
     """
-    noon = parameters.at_times[1]
+    noon = parameters.select(AtTimes)[1]
     first, second = noon.times.instants
     dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 7_200), noon.horizon)
-    timed = replace(parameters, dwell=(dwell,))
+    timed = replace_monitors(parameters, dwell=(dwell,))
     current = parameters.grid.find_slot(first)
     visits = [
         ("ann", "farm", first - 10 * MINUTE, first + 5 * MINUTE),

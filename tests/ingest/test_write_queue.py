@@ -16,7 +16,7 @@ from monitor.ingest.accept import APPLIED, EXPIRED
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue, count_delays
 from monitor.kinds.facts import SEEN, Facts, OffsetRange, Portions
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.records.visits import Fault, Reason
 from monitor.time.instants import HOUR
 from tests.faults.facts import unpack_block

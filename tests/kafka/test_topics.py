@@ -23,11 +23,15 @@ from monitor.kafka.topics import (
     list_risks,
     list_topic_needs,
 )
-from monitor.kinds.parameters import HotSpots, Parameters, Registry
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.locations import Registry
+from monitor.kinds.parameters import Parameters
 from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.records.output_records import make_at_times_record, make_hot_spots_record
 from monitor.time.instants import DAY, HOUR, MILLISECOND
 from monitor.time.schedule import Schedule
+from tests.builders import replace_monitors
 from tests.topic_fixtures import TopicSet
 
 
@@ -80,7 +84,7 @@ class TestNeeds:
 
     def test_long_horizon_lengthens_retention(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """A horizon longer than the windows lengthens the retention of input and ledger."""
-        patient = replace(parameters, at_times=(replace(parameters.at_times[0], horizon=30 * DAY),))
+        patient = replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], horizon=30 * DAY),))
         for wanted in list_topic_needs(patient, kafka_settings)[:2]:
             assert int(read_settings(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
 
@@ -104,7 +108,7 @@ class TestNeeds:
         """The largest snapshot and the largest hot spots fit into a record, for any ids."""
         ids = tuple(f"{number:05}{letter * 80}" for number in range(9_000))
         spots = HotSpots("spots", Schedule.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
-        wide = replace(parameters, registry=Registry(ids, 3), hot_spots=(spots,))
+        wide = replace_monitors(parameters, registry=Registry(ids, 3), hot_spots=(spots,))
         _, alerts, _ = list_topic_needs(wide, kafka_settings)
         limit = int(read_settings(alerts)["max.message.bytes"])
         common: dict[str, Any] = {

@@ -14,7 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.kinds.parameters import OverTime, Parameters, Registry
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.locations import Registry
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
 from monitor.ledger.state import LedgerState, Spent
 from monitor.privacy.over_time import Mark
@@ -25,7 +28,7 @@ from monitor.ticks.decide import Decider
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.time.instants import HOUR
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN
+from tests.builders import ORIGIN, replace_monitors
 from tests.ticks.deciding import decide_complete
 
 pytestmark = pytest.mark.long
@@ -35,18 +38,18 @@ HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
 def watch(parameters: Parameters, shares: Mapping[int, Fraction], name: str = "stations") -> Parameters:
     """Return parameters with one monitor that watches these rows at these ε_l."""
-    rule = parameters.over_time[0].rules[0]
+    rule = parameters.select(OverTime)[0].rules[0]
     rules = tuple(replace(rule, epsilon=epsilon) for epsilon in shares.values())
-    return replace(parameters, over_time=(OverTime(name, tuple(shares), rules),))
+    return replace_monitors(parameters, over_time=(OverTime(name, tuple(shares), rules),))
 
 
 def worst(parameters: Parameters) -> Fraction:
     """Return the most that one person may pay under the parameters alone, as `check` computes it."""
-    slots, rules = parameters.period_slots, [rule for monitor in parameters.over_time for rule in monitor.rules]
+    slots, rules = parameters.period_slots, [rule for monitor in parameters.select(OverTime) for rule in monitor.rules]
     places = (
         compute_over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules
     )
-    return sum(places, compute_at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
+    return sum(places, compute_at_times_payment(Fraction(1), 3 * len(parameters.select(AtTimes))))
 
 
 def empty(partitions: int) -> dict[int, Spent]:
@@ -119,9 +122,9 @@ class TestOthers:
         self, epsilon: Fraction, at: tuple[str, ...], name: str, more: Fraction, parameters: Parameters
     ) -> None:
         """Of designated times only the excess is added, for each time of a period (the bound has more days)."""
-        (noon,) = parameters.at_times
+        (noon,) = parameters.select(AtTimes)
         other = replace(noon, name=name, epsilon=epsilon, times=Schedule.of(at, "UTC"))
-        old = replace(parameters, at_times=(other,))
+        old = replace_monitors(parameters, at_times=(other,))
         assert compute_total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
 
     @pytest.mark.promise(15)
@@ -136,9 +139,9 @@ class TestOthers:
             time         12:10  12:20  12:00   pays 3 a day: at each time in another partition
             time         12:10  12:10  12:00   pays 2 a day: at 12:10 in one of the two partitions
         """
-        (noon,) = parameters.at_times
+        (noon,) = parameters.select(AtTimes)
         running = {
-            partition: replace(parameters, at_times=(replace(noon, times=Schedule.of((at,), "UTC")),))
+            partition: replace_monitors(parameters, at_times=(replace(noon, times=Schedule.of((at,), "UTC")),))
             for partition, at in enumerate(others)
         }
         assert compute_total(parameters, running, 3) == worst(parameters) + 6 * more
@@ -224,22 +227,22 @@ def announce(state: LedgerState, parameters: Parameters, incomplete: int | None 
 class TestCharges:
     def test_digest_depends_on_charges_only(self, parameters: Parameters) -> None:
         """The digest depends on charges only, not on thresholds, delays or the registry."""
-        rule = replace(parameters.over_time[0].rules[0], threshold=9)
-        same = replace(
+        rule = replace(parameters.select(OverTime)[0].rules[0], threshold=9)
+        same = replace_monitors(
             parameters,
             over_time=(OverTime("stations", (0, 1), (rule, rule)),),
             release_delay=1,
             registry=Registry((*parameters.registry.ids, "place-9"), 4),
         )
         assert declare_charges(same) == declare_charges(parameters)
-        (noon,) = parameters.at_times
+        (noon,) = parameters.select(AtTimes)
         changed = [
             thirds(parameters),
             watch(parameters, {0: HALF, 1: HALF}, "bridges"),
             replace(parameters, max_lead=0),
-            replace(parameters, at_times=(replace(noon, horizon=7 * HOUR),)),
-            replace(parameters, at_times=(replace(noon, epsilon=HALF),)),
-            replace(parameters, at_times=(replace(noon, times=Schedule.of(("12:00",), "Asia/Tokyo")),)),
+            replace_monitors(parameters, at_times=(replace(noon, horizon=7 * HOUR),)),
+            replace_monitors(parameters, at_times=(replace(noon, epsilon=HALF),)),
+            replace_monitors(parameters, at_times=(replace(noon, times=Schedule.of(("12:00",), "Asia/Tokyo")),)),
         ]
         assert len({declare_charges(variant).digest for variant in (parameters, *changed)}) == 1 + len(changed)
 
@@ -258,23 +261,23 @@ class TestCharges:
     def test_many_locations_declare_the_digest_only(self, parameters: Parameters) -> None:
         """With 100,000 locations only the digest is declared, so that an owner record always fits."""
         ids = tuple(f"place-{number}" for number in range(100_000))
-        rules = parameters.over_time[0].rules[:1] * len(ids)
-        wide = replace(
+        rules = parameters.select(OverTime)[0].rules[:1] * len(ids)
+        wide = replace_monitors(
             parameters, registry=Registry(ids, 2), over_time=(OverTime("all", tuple(range(len(ids))), rules),)
         )
         charges = declare_charges(wide)
         assert (charges.places, charges.times) == (None, None)
         assert len(msgspec.json.encode(charges)) < 100
-        narrow = replace(wide, over_time=(OverTime("all", tuple(range(1_000)), rules[:1_000]),))
+        narrow = replace_monitors(wide, over_time=(OverTime("all", tuple(range(1_000)), rules[:1_000]),))
         assert declare_charges(narrow).places is not None
         assert len(msgspec.json.encode(declare_charges(narrow))) <= MAX_CHARGES_BYTES
 
     def test_check_of_many_locations_is_fast(self, parameters: Parameters) -> None:
         """The check of 100,000 recently answered locations is fast."""
         ids = tuple(f"place-{number}" for number in range(100_000))
-        rule = parameters.over_time[0].rules[0]
+        rule = parameters.select(OverTime)[0].rules[0]
         rules = (rule,) * len(ids)
-        wide = replace(
+        wide = replace_monitors(
             parameters, registry=Registry(ids, 2), over_time=(OverTime("all", tuple(range(len(ids))), rules),)
         )
         state = LedgerState()

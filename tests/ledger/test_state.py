@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from monitor.errors import LedgerError
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import Final
 
 import pytest
 from prometheus_client import generate_latest
@@ -11,18 +12,27 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
 from monitor.client.exporter import PublicMetrics
-from monitor.observe.metric_catalog import FATES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.observe.metric_catalog import FATES, METRICS, OUTCOMES, PREFIX, STATUSES
 from monitor.observe.metrics import Collectors, Metrics
 from monitor.page.metrics import PageMetrics
 from monitor.time.instants import HOUR, MINUTE
 from tests.needed_programs import run_promtool
+
+STATUSES_OF: Final = {"stations": OverTime.statuses, "noon": AtTimes.statuses}
+
+
+def test_catalog_has_all_statuses() -> None:
+    """The catalog lists the statuses of every kind."""
+    assert set(STATUSES) == {status for statuses in STATUSES_OF.values() for status in statuses}
 
 
 @pytest.fixture
 def metrics() -> Metrics:
     """Metrics with values for each of them."""
     metrics = Metrics(lambda: 1_767_225_600.0)
-    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1, 2)), ["stations"], ["noon"])
+    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1, 2)), STATUSES_OF)
     metrics.watch_readiness(lambda: True)
     fates = {"applied": 3, "too_late": 4, "not_watched": 2, "expired": 1, "dead_letter": 2}
     metrics.count_batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
@@ -159,9 +169,9 @@ def test_closed_sets_start_at_zero() -> None:
 def test_series_of_monitors_start_at_zero() -> None:
     """The series of each configured monitor exist from the start."""
     metrics = Metrics()
-    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1)), ["stations"], ["noon"])
+    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1)), STATUSES_OF)
     values = samples(metrics)
-    for monitor, statuses in (("stations", PLACE_STATUSES), ("noon", SNAPSHOT_STATUSES)):
+    for monitor, statuses in STATUSES_OF.items():
         for outcome in OUTCOMES:
             assert values["location_monitor_ticks_total", (("monitor", monitor), ("outcome", outcome))] == 0
         for status in statuses:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.cli import main
+from monitor.kinds.over_time.monitor import OverTime
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
 
@@ -19,7 +20,7 @@ class Instance:
 
     def __init__(self) -> None:
         self.health, self.metrics = Health(), Metrics()
-        self.metrics.describe_configuration(3600, 30, (Fraction(3), Fraction(5, 2)), ["places"], [])
+        self.metrics.describe_configuration(3600, 30, (Fraction(3), Fraction(5, 2)), {"places": OverTime.statuses})
         self.endpoint = Endpoint("127.0.0.1", 0, self.metrics.registry, self.health)
 
     def ask(self) -> Result:

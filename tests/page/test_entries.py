@@ -11,7 +11,7 @@ import pytest
 from monitor.client.current_answers import KnownPlaces
 from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import SubscriberView
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.page.board import Board
 from monitor.page.entries import Entry, read_entries
 from monitor.page.feed import Feed, Hub

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from monitor.kinds.parameters import Registry, find_shard
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.locations import find_shard
 from monitor.page.board import Board
 from monitor.page.entries import read_entries
 from monitor.page.history import prepare_history
+from monitor.privacy.over_time import OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY
+from monitor.time.schedule import Schedule
+from tests.builders import build_parameters, watch
 from tests.client.records import REGISTRY, hot_spots, over_time, snapshot
 from tests.kit.signed import publish
 
@@ -28,10 +32,11 @@ def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dic
     assert not foreign
     board.add(entries, {0: len(entries)})
     row = REGISTRY.rows[place]
-    parameters: Any = SimpleNamespace(
-        registry=Registry(REGISTRY.ids, 4),  # the service has other shards now
-        over_time=[SimpleNamespace(name="places", rows=(row,))],
-        at_times=[SimpleNamespace(name="midday")],
+    parameters = build_parameters(
+        REGISTRY.ids,
+        shards=4,  # the service has other shards now
+        over_time=[watch("places", [row], OverTimeRule(Fraction(1), 1, 3, 6, 0))],
+        at_times=[AtTimes("midday", Schedule(()), Fraction(1), 3, DAY)],
     )
     periods: list[dict[str, Any]] = json.loads(prepare_history(place, row, board, parameters)())["history"]
     return periods

@@ -13,6 +13,8 @@ from typing import Any
 from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import OverTime
 from monitor.ledger.signed_log import SignedLog
 from monitor.page.feed import Feed
 from monitor.page.server import Page, PageParts
@@ -85,7 +87,7 @@ class Town:
     def alerts(self, tick: int, counts: Mapping[str, int | None]) -> Iterable[OutputRecord]:
         """Return the records of the monitor `places`, without noise."""
         parameters = self.parts.parameters
-        monitor = parameters.over_time[0]
+        monitor = parameters.select(OverTime)[0]
         for row, rule in zip(monitor.rows, monitor.rules, strict=True):
             place = parameters.registry.ids[row]
             answer = step(rule, self.marks.get(place, ()), tick, counts.get(place, 0), 0)
@@ -105,7 +107,7 @@ class Town:
     def snapshots(self, tick: int, noon: Mapping[str, int], *, complete: bool) -> Iterable[OutputRecord]:
         """Return the records of the monitor `midday` about all its live times. `noon` is about the latest of them."""
         parameters = self.parts.parameters
-        monitor, grid = parameters.at_times[0], parameters.grid
+        monitor, grid = parameters.select(AtTimes)[0], parameters.grid
         as_of = grid.as_of(tick)
         live = monitor.list_live_times(as_of)
         for time in live:

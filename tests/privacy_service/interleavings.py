@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from monitor.ingest.write_queue import Batch
 from monitor.kinds.facts import Question, Reading
+from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.redis_store import RedisStore
@@ -84,7 +85,7 @@ class World:
         shards = [
             [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
         ]
-        ranked = [plan.parameters.hot_spots, *[()] * (plan.ledger_partitions - 1)]
+        ranked = [plan.parameters.select(HotSpots), *[()] * (plan.ledger_partitions - 1)]
         deciders = [
             Decider(plan.parameters, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
         ]

@@ -10,7 +10,9 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
-from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.instants import HOUR, MINUTE, SECOND
 from monitor.time.schedule import Schedule

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from monitor.ingest.write_queue import Batch
 from monitor.kinds.facts import OffsetRange, Portion, Portions
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.store.packing import pack_facts
 from tests.store.memory import Shard
 

@@ -12,7 +12,7 @@ from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts import Portions
-from monitor.kinds.parameters import Registry
+from monitor.kinds.locations import Registry
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, MINUTE

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.kinds.over_time.monitor import OverTime
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place
@@ -102,7 +103,7 @@ def test_added_location_exceeds_shares_as_checked() -> None:
             report = Visit("ann", place, *shape, moment)
             ratio *= loss(((-1, two), (change, three)), Cell(row), report, 0)
         worst_of_all = max(worst_of_all, ratio)
-    (rule,) = {rule for monitor in three.parameters.over_time for rule in monitor.rules}
+    (rule,) = {rule for monitor in three.parameters.select(OverTime) for rule in monitor.rules}
     answered = (PaidAnswer.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
     places = [Place(paid, Bound.of(rule), 1) for paid in (answered, answered, ())]
     assert bound_of(places, 1, 0) == Fraction(4, 3)
@@ -130,7 +131,7 @@ def test_alternating_configurations_pay_the_larger() -> None:
     for row, place in enumerate(("inn", "mill", "farm")):
         visits = [Visit("ann", place, *shape, moment) for shape, moment in product(SHAPES, range(8))]
         total *= max(loss(stages, Cell(row), report, 0) for stages in courses for report in visits)
-        bounds = [Bound.of(town.parameters.over_time[0].rules[0]) for town in (old, new) if row in town.watched]
+        bounds = [Bound.of(town.parameters.select(OverTime)[0].rules[0]) for town in (old, new) if row in town.watched]
         places.append(Place((), bounds[0] if len(bounds) == 1 else bounds[0].combine(bounds[1]), -1))
     assert bound_of(places, 1, -1) == Fraction(4, 3)
     assert total == Q ** -int(Fraction(4, 3) / UNIT)
@@ -329,7 +330,7 @@ def test_rule_in_turns_pays_each_time(turns: str, paid: int) -> None:
     ticks = tuple(range(len(turns)))
     assert find_worst(stages, Cell(0), 0, ((1, 0),) * len(turns)) == Q ** -int(paid / UNIT)
     assert sum_by_rule(stages, ticks) < paid <= sum_allowed(stages, ticks)
-    bounds = [Bound.of(town.parameters.over_time[0].rules[0]) for town in rules.values()]
+    bounds = [Bound.of(town.parameters.select(OverTime)[0].rules[0]) for town in rules.values()]
     assert bound_of([Place((), bounds[0].combine(bounds[1]), 0)], len(turns), 0) == paid
 
 

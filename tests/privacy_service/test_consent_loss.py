@@ -24,8 +24,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, TimeAnswers
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Final, NamedTuple
 
 import pytest
 
-from monitor.kinds.parameters import Dwell, Parameters
+from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.ticks.decide import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_parameters
+from tests.builders import ORIGIN, build_parameters, replace_monitors
 from tests.kit.recount import Rules
 from tests.privacy_service.driving import read_ticks
 
@@ -61,13 +61,13 @@ OTHER: Final[Set] = (Reported("inn", 20, 50, 0),)
 def parameters(per_person: int) -> Parameters:
     rule = DwellRule(Fraction(1), LONGEST * 60, per_person)
     lengths = Dwell("lengths", Schedule((ORIGIN + TIME * MINUTE,)), rule, 2 * HOUR)
-    return replace(build_parameters(PLACES), dwell=(lengths,))
+    return replace_monitors(build_parameters(PLACES), dwell=(lengths,))
 
 
 def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
     """Return the exact totals of the service at the final tick, with each visit in its own record."""
     town = parameters(per_person)
-    decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.totals)
+    decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.select(Dwell))
     by_tick = {
         tick: [encode(person, visit) for person, visits in people.items() for visit in visits if visit.slot == tick]
         for tick in (0, 1)
@@ -76,7 +76,9 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
     by_person: dict[bytes, dict[int, int]] = {}
     for own, row, length in sorted(next(iter(reading.stays.values()))):
         by_person.setdefault(own, {})[row] = length
-    return town.dwell[0].rule.to_paired_rule().add_up([list(lengths.values()) for lengths in by_person.values()])
+    return (
+        town.select(Dwell)[0].rule.to_paired_rule().add_up([list(lengths.values()) for lengths in by_person.values()])
+    )
 
 
 def encode(person: str, visit: Reported) -> bytes:

@@ -24,8 +24,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.records.output_records import OutputRecord
@@ -130,7 +132,7 @@ class Town:
 
     @cached_property
     def _questions(self) -> dict[int, Question]:
-        decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.hot_spots)
+        decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.select(HotSpots))
         return {tick: decider.build_questions(tick)[0] for tick in self.ticks}
 
     @cached_property
@@ -195,7 +197,7 @@ class Town:
         law: dict[Hashable, Fraction] = {}
         while scripts:
             walk = Walk(self, tick, {}, frozenset({HOT}), scripts.pop())
-            decider = Decider(self.parameters, [0], walk, self.parameters.hot_spots)
+            decider = Decider(self.parameters, [0], walk, self.parameters.select(HotSpots))
             (record,) = decider.decide(tick, self.evidence(tick, cells), LedgerState()).records[-1:]
             scripts += walk.alternatives
             value = json.loads(record.value)

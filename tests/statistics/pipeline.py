@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from monitor.ingest.accept import accept
 from monitor.ingest.decode import decode_records
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule

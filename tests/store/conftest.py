@@ -9,7 +9,9 @@ from fractions import Fraction
 import pytest
 import redis
 
-from monitor.kinds.parameters import AtTimes, Dwell, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
@@ -18,7 +20,7 @@ from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, watch
+from tests.builders import build_parameters, replace_monitors, watch
 from tests.store.memory import MemoryWindows
 
 SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
@@ -32,7 +34,7 @@ def parameters() -> Parameters:
     evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
     dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
     built = build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
-    return replace(built, dwell=(dwell,))
+    return replace_monitors(built, dwell=(dwell,))
 
 
 @pytest.fixture

@@ -11,39 +11,46 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.kinds.parameters import Dwell, Parameters, Registry
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.locations import Registry
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.store.fingerprint import compute_fingerprint
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
+from tests.builders import replace_monitors
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
 Change = Callable[[Parameters], Parameters]
 
 
 def _with_rule(parameters: Parameters, **changes: object) -> Parameters:
-    monitor = parameters.over_time[0]
+    monitor = parameters.select(OverTime)[0]
     rules = tuple(replace(rule, **changes) for rule in monitor.rules)  # type: ignore[arg-type]  # one test, many fields
-    return replace(parameters, over_time=(replace(monitor, rules=rules),))
+    return replace_monitors(parameters, over_time=(replace(monitor, rules=rules),))
 
 
 def _at(parameters: Parameters, *times: str, zone: str = "Asia/Tokyo") -> Parameters:
-    return replace(parameters, at_times=(replace(parameters.at_times[0], times=Schedule.of(times, zone)),))
+    return replace_monitors(
+        parameters, at_times=(replace(parameters.select(AtTimes)[0], times=Schedule.of(times, zone)),)
+    )
 
 
 def _with_bounds(parameters: Parameters, epsilon: Fraction) -> Parameters:
-    return replace(parameters, at_times=(replace(parameters.at_times[0], at_least=epsilon),))
+    return replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], at_least=epsilon),))
 
 
 def _with_dwell(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
-    evening = parameters.at_times[0]
+    evening = parameters.select(AtTimes)[0]
     rule = DwellRule(Fraction(epsilon), longest)
-    return replace(parameters, dwell=(Dwell("lengths", evening.times, rule, evening.horizon),))
+    return replace_monitors(parameters, dwell=(Dwell("lengths", evening.times, rule, evening.horizon),))
 
 
 def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
-    monitor = parameters.over_time[0]
-    return replace(parameters, over_time=(replace(monitor, rows=rows, rules=monitor.rules[: len(rows)]),))
+    monitor = parameters.select(OverTime)[0]
+    return replace_monitors(parameters, over_time=(replace(monitor, rows=rows, rules=monitor.rules[: len(rows)]),))
 
 
 DECIDING: dict[str, Change] = {
@@ -59,11 +66,13 @@ DECIDING: dict[str, Change] = {
     "times": lambda parameters: _at(parameters, "18:00", "06:00"),
     "instant": lambda parameters: _at(parameters, "2026-01-01T18:00:00Z"),
     "zone": lambda parameters: _at(parameters, "18:00", zone="Europe/Oslo"),
-    "horizon": lambda parameters: replace(parameters, at_times=(replace(parameters.at_times[0], horizon=DAY),)),
+    "horizon": lambda parameters: replace_monitors(
+        parameters, at_times=(replace(parameters.select(AtTimes)[0], horizon=DAY),)
+    ),
     "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
-    "no dwell times": lambda parameters: replace(parameters, dwell=()),
+    "no dwell times": lambda parameters: replace_monitors(parameters, dwell=()),
     "longest_visit": lambda parameters: _with_dwell(parameters, 3_601),  # lengths are stored up to it
-    "no times": lambda parameters: replace(parameters, at_times=(), dwell=()),
+    "no times": lambda parameters: replace_monitors(parameters, at_times=(), dwell=()),
 }
 IDLE: dict[str, Change] = {
     "ε of lower bounds": lambda parameters: _with_bounds(parameters, Fraction(2)),
@@ -73,12 +82,12 @@ IDLE: dict[str, Change] = {
     "answers": lambda parameters: _with_rule(parameters, answers=2),
     "release_delay": lambda parameters: replace(parameters, release_delay=1),
     "tolerance": lambda parameters: replace(parameters, tolerance=2),
-    "at_times epsilon": lambda parameters: replace(
-        parameters, at_times=(replace(parameters.at_times[0], epsilon=Fraction(2), threshold=8, name="night"),)
+    "at_times epsilon": lambda parameters: replace_monitors(
+        parameters, at_times=(replace(parameters.select(AtTimes)[0], epsilon=Fraction(2), threshold=8, name="night"),)
     ),
     "a zone whose clocks show the same": lambda parameters: _at(parameters, "18:00", zone="Etc/GMT-9"),
-    "a monitor twice": lambda parameters: replace(
-        parameters, over_time=parameters.over_time * 2, at_times=parameters.at_times * 2
+    "a monitor twice": lambda parameters: replace_monitors(
+        parameters, over_time=parameters.select(OverTime) * 2, at_times=parameters.select(AtTimes) * 2
     ),
 }
 
@@ -122,7 +131,7 @@ def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
         with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
             zone = ZoneInfo.from_file(file, key="Africa/Cairo")
         times = Schedule((), (time(18),), zone)
-        changed = replace(parameters, at_times=(replace(parameters.at_times[0], times=times),))
+        changed = replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], times=times),))
         digits.add(compute_fingerprint(changed, KEY_DIGEST, TOPIC))
     assert len(digits) == 2
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +17,10 @@ import pytest
 from redis.cluster import RedisCluster
 
 from monitor.errors import UnreachableError
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
-from monitor.kinds.parameters import AtTimes, Dwell, Parameters
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
@@ -28,7 +30,7 @@ from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, watch
+from tests.builders import build_parameters, replace_monitors, watch
 from tests.kit.waiting import until
 from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
@@ -64,7 +66,7 @@ def parameters() -> Parameters:
     noon = AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 2 * DAY)
     dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 3_600), noon.horizon)
     built = build_parameters(PLACES, over_time=[stations], at_times=[noon], name="test")
-    return replace(built, dwell=(dwell,))
+    return replace_monitors(built, dwell=(dwell,))
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +97,7 @@ class Site:
     def noon(self) -> int:
         """The designated time."""
         grid = self.parameters.grid
-        return int(self.parameters.at_times[0].times.find_between(grid.start(0), grid.start(SLOT))[0])
+        return int(self.parameters.select(AtTimes)[0].times.find_between(grid.start(0), grid.start(SLOT))[0])
 
     @property
     def move(self) -> Move:

@@ -34,7 +34,7 @@ from monitor.ticks.upkeep import Upkeep
 from monitor.time.clock import Clock, SteppedClock, SystemClock
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.slot_grid import SlotGrid
-from tests.builders import ORIGIN
+from tests.builders import ORIGIN, replace_monitors
 from tests.ticks.owning import own
 from tests.ticks.worlds import (
     FakeStore,
@@ -131,7 +131,7 @@ def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callab
     """
 
     def make(*, changes: Mapping[str, Any] | None = None, ledger_partitions: int = 1, stepped: bool = False) -> World:
-        parameters = replace(make_parameters(places=8, shards=ledger_partitions), **(changes or {}))
+        parameters = replace_monitors(make_parameters(places=8, shards=ledger_partitions), **(changes or {}))
         start = parameters.grid.start(100)
         true_clock = SteppedClock(start) if stepped else RunningClock(start)
         clock = true_clock if stepped else RunningClock(start, SECOND)
@@ -252,7 +252,7 @@ def make_closed_site(make_site: Callable[..., Site], make_parameters: Callable[.
 
     def make(seconds_ago: float = 2, place: LedgerTopic | None = None, **kept: Any) -> Site:
         grid = SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR)
-        parameters = replace(make_parameters(grid=grid), **kept)
+        parameters = replace_monitors(make_parameters(grid=grid), **kept)
         site = make_site(parameters, FrozenClock(parameters.grid.start(0)), place)
         assert site.release.take_over()
         return site

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import CarriedOverTimes
 from monitor.ledger.state import LedgerState, TimeAnswers
 from monitor.records.ledger_entries import AtTimesEntry, read_record

@@ -18,8 +18,11 @@ import pytest
 
 from monitor.client.verification import Verification
 from monitor.errors import UnreachableError
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.kinds.parameters import AtTimes, Dwell, HotSpots, Parameters
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.reader import is_from
 from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
@@ -32,7 +35,7 @@ from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_counts
+from tests.builders import ORIGIN, build_counts, replace_monitors
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 
 ANSWERS: Final = 4
@@ -45,7 +48,7 @@ def parameters(make_parameters: Callable[..., Parameters]) -> Parameters:
     """Parameters whose ticks all have four answers: each slot has a designated time, of which only one tick answers."""
     times = Schedule(tuple(ORIGIN + slot * HOUR + HOUR // 2 for slot in range(20)))
     half = Fraction(1, 2)
-    return replace(
+    return replace_monitors(
         make_parameters(places=2, window=1, watched={"stations": [0]}),
         at_times=(AtTimes("noon", times, half, 2, HOUR, half),),
         hot_spots=(HotSpots("busiest", times, half, 2, HOUR),),
@@ -305,8 +308,8 @@ def test_other_configuration_draws_no_rest(parameters: Parameters, noise: Any, c
     if changed == "facts":
         service.fingerprint = "fingerprint-2"
     else:
-        cheaper = replace(parameters.hot_spots[0], epsilon=Fraction(1, 4))
-        service.parameters = replace(parameters, hot_spots=(cheaper,))
+        cheaper = replace(parameters.select(HotSpots)[0], epsilon=Fraction(1, 4))
+        service.parameters = replace_monitors(parameters, hot_spots=(cheaper,))
     owner = service.take_over()
     assert not owner.may_decide(1)
     service.step(owner)

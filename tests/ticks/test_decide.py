@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
 from monitor.time.instants import parse_instant
+from tests.builders import replace_monitors
 from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
 
 Make = Callable[..., Parameters]
@@ -128,9 +131,9 @@ class TestOverTime:
     def test_weights_draw_at_their_epsilon(self, make_parameters: Make, noise: Any) -> None:
         """Locations with shares 1/2 and 1/4 draw noise at the share that they pay."""
         parameters = make_parameters(places=3)
-        monitor = parameters.over_time[0]
+        monitor = parameters.select(OverTime)[0]
         half, quarter = (replace(monitor.rules[0], epsilon=Fraction(1, part)) for part in (2, 4))
-        parameters = replace(parameters, over_time=(replace(monitor, rules=(half, quarter, half)),))
+        parameters = replace_monitors(parameters, over_time=(replace(monitor, rules=(half, quarter, half)),))
         noise.script = [7, 8, 9]
         decision = decide_complete(Decider(parameters, [0], noise), 5, LedgerState())
         assert noise.drawn == [(Fraction(1, 2), 2), (Fraction(1, 4), 1)]

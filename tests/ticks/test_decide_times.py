@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms, TimeAnswers
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence

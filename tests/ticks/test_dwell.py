@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.kinds.parameters import Dwell, Parameters
-from monitor.kinds.record_sizes import measure_largest_record
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import declare_charges
 from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
@@ -23,6 +22,7 @@ from monitor.ticks.evidence import Evidence
 from monitor.ticks.rollout import compute_version
 from monitor.time.instants import HOUR
 from monitor.time.schedule import Schedule
+from tests.builders import replace_monitors
 
 Make = Callable[..., Parameters]
 Stays = Mapping[int, Sequence[tuple[bytes, int, int]]]
@@ -36,7 +36,7 @@ def scheme_with(make_parameters: Make, horizon: int = 2, **rule: Any) -> Paramet
     parameters = make_parameters(places=6, shards=3, watched={})
     noon = Schedule((parameters.grid.start(10) + HOUR // 2,))
     stated = DwellRule(**({"epsilon": Fraction(1, 2), "longest": 3_600} | rule))
-    return replace(parameters, dwell=(Dwell("lengths", noon, stated, horizon * HOUR),))
+    return replace_monitors(parameters, dwell=(Dwell("lengths", noon, stated, horizon * HOUR),))
 
 
 def read(questions: Mapping[int, Question], stays: Stays, complete_from: int) -> dict[int, Reading]:
@@ -58,7 +58,7 @@ def read(questions: Mapping[int, Question], stays: Stays, complete_from: int) ->
 def decide(
     parameters: Parameters, tick: int, noise: Any, state: LedgerState | None = None, complete_from: int | None = None
 ) -> Decision:
-    decider = Decider(parameters, [], noise, parameters.totals)
+    decider = Decider(parameters, [], noise, parameters.select(Dwell))
     known = COMPLETE_FROM_START if complete_from is None else complete_from
     readings = read(decider.build_questions(tick), STAYS, known)
     return decider.decide(tick, Evidence(readings), LedgerState() if state is None else state)
@@ -93,7 +93,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make, noise: Any) -> None:
     (record,) = decide(parameters, 11, noise, complete_from=11).records
     value = json.loads(record.value)
     assert (value["status"], value["visits"], value["visit_seconds"]) == ("unknown", None, None)
-    decider = Decider(parameters, [], noise, parameters.totals)
+    decider = Decider(parameters, [], noise, parameters.select(Dwell))
     readings = read(decider.build_questions(11), STAYS, COMPLETE_FROM_START)
     del readings[1]
     assert decider.decide(11, Evidence(readings), LedgerState()).answers == {("lengths", "unknown"): 1}
@@ -108,7 +108,7 @@ def test_longer_horizon_does_not_draw_again(make_parameters: Make, noise: Any) -
     state = LedgerState()
     state.fold(record, parameters.grid)
     assert decide(scheme_with(make_parameters, horizon=3), 12, noise, state).records == []
-    (at,) = parameters.dwell[0].times.instants
+    (at,) = parameters.select(Dwell)[0].times.instants
     assert state.charged == {("dwell", "lengths", at): Fraction(1, 2)}
 
 
@@ -126,9 +126,9 @@ def test_charges_and_version_have_the_rule(make_parameters: Make) -> None:
 def test_slots_are_not_opened_early(make_parameters: Make) -> None:
     """At the final tick, the owners of other shards do not open the next slot, as with hot spots."""
     parameters = scheme_with(make_parameters)
-    assert [parameters.draws_totals_at(tick) for tick in (10, 11, 12)] == [False, True, False]
+    assert [parameters.reads_all_shards(tick) for tick in (10, 11, 12)] == [False, True, False]
 
 
 def test_dwell_times_have_a_largest_record(make_parameters: Make) -> None:
     """Dwell times alone have a largest record, from which the limit of the output topic follows."""
-    assert measure_largest_record(scheme_with(make_parameters)) > 0
+    assert scheme_with(make_parameters).largest_record > 0

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.records.output_records import HotSpotsSnapshot
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.time.schedule import Schedule
+from tests.builders import replace_monitors
 
 HOUR = 3_600_000_000
 Make = Callable[..., Parameters]
@@ -29,7 +31,7 @@ def scheme_with(make_parameters: Make, horizon: int = 2, **more: Any) -> Paramet
     """Return parameters with one monitor: the two busiest of 6 places in 3 shards, at the middle of slot 10."""
     parameters = make_parameters(places=6, shards=3, watched={}, **more)
     noon = parameters.grid.start(10) + HOUR // 2
-    return replace(parameters, hot_spots=(HotSpots("busiest", Schedule((noon,)), HUGE, 2, horizon * HOUR),))
+    return replace_monitors(parameters, hot_spots=(HotSpots("busiest", Schedule((noon,)), HUGE, 2, horizon * HOUR),))
 
 
 def read(
@@ -52,7 +54,7 @@ def decide_complete(
     complete_from: int = COMPLETE_FROM_START,
 ) -> Decision:
     """Decide a tick by the partition that gives the answer. It has no shards here."""
-    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
     readings = read(parameters, decider.build_questions(tick), people, complete_from)
     return decider.decide(tick, Evidence(readings), state)
 
@@ -82,8 +84,8 @@ def test_final_tick_asks_about_live_times(make_parameters: Make) -> None:
     parameters = scheme_with(make_parameters)
     noon, later = (parameters.grid.start(slot) + HOUR // 2 for slot in (10, 11))
     moments = AtTimes("moments", Schedule((later,)), HUGE, 2, 2 * HOUR)
-    parameters = replace(parameters, at_times=(moments,))
-    decider = Decider(parameters, [0], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    parameters = replace_monitors(parameters, at_times=(moments,))
+    decider = Decider(parameters, [0], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
     assert [decider.build_questions(11)[shard].times for shard in range(3)] == [(noon, later), (noon,), (noon,)]
     readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
     values = [json.loads(record.value) for record in decider.decide(11, Evidence(readings), LedgerState()).records]
@@ -105,7 +107,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
 def test_one_late_shard_means_unknown(make_parameters: Make) -> None:
     """One shard without a reading makes the whole answer unknown."""
     parameters = scheme_with(make_parameters)
-    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
     readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
     decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
     assert decision.answers == {("busiest", "unknown"): 1}
@@ -142,7 +144,9 @@ def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:
     """A partition that does not give the hot spots answer reads only its own shards."""
     parameters = scheme_with(make_parameters)
     assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).build_questions(11)) == {1}
-    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots).build_questions(11)) == {
+    assert set(
+        Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots)).build_questions(11)
+    ) == {
         0,
         1,
         2,

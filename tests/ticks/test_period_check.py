@@ -20,7 +20,9 @@ from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, 
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.kinds.parameters import OverTime, Parameters, Registry, find_shard
+from monitor.kinds.locations import Registry, find_shard
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import declare_charges
 from monitor.ledger.reader import LedgerReader
 from monitor.ledger.state import LedgerState
@@ -35,7 +37,7 @@ from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
-from tests.builders import build_counts
+from tests.builders import build_counts, replace_monitors
 from tests.ticks.owning import own, publish
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
@@ -63,7 +65,7 @@ class Scene:
     def parameters(self, *shares: Fraction) -> Parameters:
         """Return a configuration that watches the first locations at these ε_l."""
         rules = tuple(OverTimeRule(epsilon, 1, 60, 24, 1) for epsilon in shares)
-        return replace(self.base, over_time=(OverTime("stations", tuple(range(len(shares))), rules),))
+        return replace_monitors(self.base, over_time=(OverTime("stations", tuple(range(len(shares))), rules),))
 
     @property
     def old(self) -> Parameters:
@@ -121,7 +123,7 @@ def make_scene(
     with ExitStack() as opened:
 
         def make(ledger_partitions: int) -> Scene:
-            base = replace(parameters, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
+            base = replace_monitors(parameters, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
             partitions = kafka_settings.partitions.model_copy(update={"alerts": ledger_partitions})
             kafka = kafka_settings.model_copy(update={"partitions": partitions})
             wanted = adapt_topic_needs(list_topic_needs(base, kafka))  # records of early 2026 must not expire

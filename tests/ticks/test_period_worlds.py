@@ -19,8 +19,11 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import PeriodError
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.kinds.parameters import AtTimes, OverTime, Parameters, find_shard
+from monitor.kinds.locations import find_shard
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import PeriodPayments, declare_charges
 from monitor.ledger.state import LedgerState, Spent
 from monitor.privacy.over_time import OverTimeRule
@@ -33,7 +36,7 @@ from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import build_counts, build_parameters
+from tests.builders import build_counts, build_parameters, replace_monitors
 
 pytestmark = pytest.mark.long
 
@@ -93,10 +96,10 @@ class RunningOwner:
 def compute_worst(parameters: Parameters) -> Fraction:
     """Return the most that one person may pay under one configuration."""
     total = Fraction(0)
-    for monitor in parameters.over_time:
+    for monitor in parameters.select(OverTime):
         rule, epsilon = monitor.rules[0], sum((rule.epsilon for rule in monitor.rules), Fraction(0))
         total += compute_over_time_payment(epsilon, rule.answers, rule.window, rule.max_lead, parameters.period_slots)
-    for timed in parameters.charged:
+    for timed in parameters.charged_times:
         times = np.array(timed.times.instants, np.int64)
         most = np.searchsorted(times, times + parameters.period) - np.arange(times.size)
         total += timed.epsilon * int(most.max(initial=0))
@@ -143,10 +146,10 @@ class World:
         over_time = tuple(self._watch(name, ahead) for name in rnd.sample("ab", rnd.choice([1, 2])))
         names = rnd.sample("tu", rnd.choice([1, 2])) if rnd.random() < 0.6 else []
         at_times = tuple(self._ask_about_times(name, rnd.choice([2, 4, 6])) for name in names)
-        return replace(self.base, max_lead=ahead, over_time=over_time, at_times=at_times)
+        return replace_monitors(self.base, max_lead=ahead, over_time=over_time, at_times=at_times)
 
     def _configure_times(self) -> Parameters:
-        return replace(self.base, at_times=(replace(self._ask_about_times("t", 2), epsilon=Fraction(1)),))
+        return replace_monitors(self.base, at_times=(replace(self._ask_about_times("t", 2), epsilon=Fraction(1)),))
 
     def _watch(self, name: str, ahead: int) -> OverTime:
         rnd = self.rnd
@@ -274,13 +277,13 @@ class World:
         parameters, state = owner.parameters, owner.state
         mine = [place for place in self.places if find_shard(place, self.partitions) == partition]
         answers: set[Paid | PaidTime] = set()
-        for monitor in parameters.over_time:
+        for monitor in parameters.select(OverTime):
             for row, rule in zip(monitor.rows, monitor.rules, strict=True):
                 place = self.places[row]
                 for tick in state.marks.get((monitor.name, place), ()):
                     epsilon = rule.answer_epsilon
                     answers.add(Paid(monitor.name, place, tick, epsilon, rule.window, rule.max_lead))
-        for timed in parameters.at_times:
+        for timed in parameters.select(AtTimes):
             name, epsilon = timed.name, timed.epsilon
             for (asked, time), places in state.times.noisy.items():
                 answers |= {PaidTime("at_times", name, time, place, epsilon) for place in places if asked == name}
@@ -324,7 +327,7 @@ class World:
         """Yield (monitor, place, stamped slot, lead) of each visit that pays more than the largest ε_l of its place."""
         largest: dict[tuple[str, str], Fraction] = {}
         for parameters in self.configurations:
-            for monitor in parameters.over_time:
+            for monitor in parameters.select(OverTime):
                 for row, rule in zip(monitor.rows, monitor.rules, strict=True):
                     key = monitor.name, self.places[row]
                     largest[key] = max(rule.epsilon, largest.get(key, rule.epsilon))

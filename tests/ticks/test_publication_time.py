@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 import monitor
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import OffsetRange, Portion
-from monitor.kinds.parameters import AtTimes, Dwell, HotSpots, Parameters
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.ticks.owner import Owner
 from monitor.ticks.partition import find_latest_release, find_reading_end, find_release_time
@@ -24,7 +27,7 @@ from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.schedule import Schedule
 from monitor.time.slot_grid import SlotGrid
-from tests.builders import ORIGIN
+from tests.builders import ORIGIN, replace_monitors
 from tests.store.packed import pack_shard_facts
 
 SOURCES = str(Path(monitor.__file__).parent)
@@ -72,7 +75,7 @@ class WatchedClock(SteppedClock):
 def ask_everything(parameters: Parameters) -> Parameters:
     """Return parameters with a monitor of each kind, all of which answer at tick 0."""
     times = Schedule((NOON,))
-    return replace(
+    return replace_monitors(
         parameters,
         at_times=(AtTimes("noon", times, Fraction(1), HIGH, HOUR, Fraction(1)),),
         hot_spots=(HotSpots("busiest", times, Fraction(1), 2, HOUR),),

@@ -16,7 +16,10 @@ from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, list_member_ids, name_release_group
 from monitor.kafka.membership import Membership
-from monitor.kinds.parameters import AtTimes, HotSpots, OverTime, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import OverTimeRule
 from monitor.ticks.rollout import (
     Candidate,
@@ -28,7 +31,7 @@ from monitor.ticks.rollout import (
 )
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, watch
+from tests.builders import build_parameters, replace_monitors, watch
 from tests.conftest import Eventually
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
@@ -253,7 +256,7 @@ FACTS = "0123456789abcdef"
 
 def over_time(**changes: Any) -> Parameters:
     """Return parameters whose second place has another rule."""
-    return replace(SCHEME, over_time=(OverTime("stations", (0, 1), (RULE, replace(RULE, **changes))),))
+    return replace_monitors(SCHEME, over_time=(OverTime("stations", (0, 1), (RULE, replace(RULE, **changes))),))
 
 
 @pytest.mark.promise(39)
@@ -265,16 +268,16 @@ def over_time(**changes: Any) -> Parameters:
         over_time(threshold=4),
         over_time(window=25),
         over_time(max_lead=2),
-        replace(SCHEME, over_time=(OverTime("platforms", (0, 1), (RULE, RULE)),)),
-        replace(SCHEME, over_time=(OverTime("stations", (0,), (RULE,)),)),
-        replace(SCHEME, at_times=(replace(TIMED, epsilon=Fraction(2)),)),
-        replace(SCHEME, at_times=(replace(TIMED, threshold=4),)),
-        replace(SCHEME, at_times=(replace(TIMED, at_least=Fraction(1)),)),
-        replace(SCHEME, at_times=(replace(TIMED, horizon=7 * HOUR),)),
-        replace(SCHEME, at_times=(replace(TIMED, times=Schedule.of(("13:00",), "UTC")),)),
-        replace(SCHEME, at_times=(replace(TIMED, name="midday"),)),
-        replace(SCHEME, hot_spots=(replace(RANKED, top=4),)),
-        replace(SCHEME, at_times=(), hot_spots=(RANKED, replace(RANKED, name="noon"))),
+        replace_monitors(SCHEME, over_time=(OverTime("platforms", (0, 1), (RULE, RULE)),)),
+        replace_monitors(SCHEME, over_time=(OverTime("stations", (0,), (RULE,)),)),
+        replace_monitors(SCHEME, at_times=(replace(TIMED, epsilon=Fraction(2)),)),
+        replace_monitors(SCHEME, at_times=(replace(TIMED, threshold=4),)),
+        replace_monitors(SCHEME, at_times=(replace(TIMED, at_least=Fraction(1)),)),
+        replace_monitors(SCHEME, at_times=(replace(TIMED, horizon=7 * HOUR),)),
+        replace_monitors(SCHEME, at_times=(replace(TIMED, times=Schedule.of(("13:00",), "UTC")),)),
+        replace_monitors(SCHEME, at_times=(replace(TIMED, name="midday"),)),
+        replace_monitors(SCHEME, hot_spots=(replace(RANKED, top=4),)),
+        replace_monitors(SCHEME, at_times=(), hot_spots=(RANKED, replace(RANKED, name="noon"))),
     ],
 )
 def test_deciding_parameters_change_the_version(changed: Parameters) -> None:

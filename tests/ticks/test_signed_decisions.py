@@ -10,7 +10,9 @@ from typing import Any, Final
 import pytest
 
 from monitor.client.verification import Verification
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeAnswer
@@ -44,7 +46,7 @@ def parameters(make_parameters: Callable[..., Parameters], make_at_times: Callab
 
 def forge(parameters: Parameters, tick: int, marked: int | None = None) -> list[OutputRecord]:
     """Return answers with forged noisy counts: of place-0 over time, drawn at `marked`, and of both places at noon."""
-    (stations,), (noon,), grid = parameters.over_time, parameters.at_times, parameters.grid
+    (stations,), (noon,), grid = parameters.select(OverTime), parameters.select(AtTimes), parameters.grid
     answer = OverTimeAnswer(
         "noisy_count", FORGED, (Mark(tick if marked is None else marked, FORGED, ONE, until=tick + 2),), None
     )

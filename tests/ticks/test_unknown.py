@@ -13,8 +13,10 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import OffsetRange
-from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.records.unknown_causes import (
     CAUSES,
@@ -31,6 +33,7 @@ from monitor.ticks.tick_reports import TickReports
 from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND, parse_instant
 from monitor.time.schedule import Schedule
+from tests.builders import replace_monitors
 from tests.conftest import Eventually
 from tests.ticks.deciding import decide_complete, make_mark, read
 from tests.ticks.worlds import World
@@ -190,8 +193,8 @@ def test_expired_ledger_counts_by_shard(make_parameters: Make, make_at_times: Ca
 def test_total_counts_incomplete_shards(make_parameters: Make, noise: Any) -> None:
     """An answer about all shards that is unknown counts the shards whose facts are incomplete."""
     busiest = HotSpots("busiest", Schedule((parse_instant(NOON),)), Fraction(1), 2, 2 * HOUR)
-    parameters = replace(make_parameters(places=8, shards=4, watched={}), hot_spots=(busiest,))
-    decider = Decider(parameters, [], noise, parameters.hot_spots)
+    parameters = replace_monitors(make_parameters(places=8, shards=4, watched={}), hot_spots=(busiest,))
+    decider = Decider(parameters, [], noise, parameters.select(HotSpots))
     readings = read(decider.build_questions(13), present=[0, 0])
     readings[2] = replace(readings[2], times_evicted_until=parse_instant(NOON))
     decision = decider.decide(13, Evidence(readings), LedgerState())

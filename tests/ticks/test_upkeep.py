@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from monitor.errors import EvictionError, StoreError, UnreachableError
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Question
-from monitor.kinds.parameters import AtTimes, HotSpots, Parameters
+from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.parameters import Parameters
 from monitor.ticks.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND, parse_instant
@@ -44,7 +46,7 @@ class TestOpening:
         instant = parse_instant("2026-01-05T04:30:00Z")  # in slot 100
         crowds = HotSpots("crowds", Schedule((instant,)), Fraction(1), 2, HOUR)
         world = make_world(changes={"hot_spots": (crowds,)})
-        assert world.parameters.draws_totals_at(100)
+        assert world.parameters.reads_all_shards(100)
         release = world.take_partition()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([OffsetRange(0, 0, 1)], {0: pack_shard_facts(101, {1: [(ANN, 101)]})})

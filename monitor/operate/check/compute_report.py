@@ -11,17 +11,15 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
-from monitor.config.monitors import (
-    AnyMonitor,
-    AtTimesMonitor,
-    DwellMonitor,
-    HotSpotsMonitor,
-    OverTimeMonitor,
-    TimedMonitor,
-)
 from monitor.config.valid_config import ValidConfig
-from monitor.config.whole_config import Config
-from monitor.config.worst_case import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
+from monitor.config.worst_case import compute_timing
+from monitor.kinds.all_kinds import AnyMonitor
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.designated_times.keys import TimedMonitor
+from monitor.kinds.dwell.keys import DwellMonitor
+from monitor.kinds.hot_spots.keys import HotSpotsMonitor
+from monitor.kinds.over_time.keys import OverTimeMonitor
+from monitor.kinds.timing import Timing
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import compute_counted
 from monitor.operate.check.report import (
@@ -44,9 +42,9 @@ from monitor.time.instants import SECOND
 
 def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> CheckReport:
     """Compute the report of a valid configuration. `delays`: how late visits are reported, if it is known."""
-    config, locations = valid.config, len(valid.locations)
+    config, locations, timing = valid.config, len(valid.locations), compute_timing(valid.config)
     monitors = tuple(
-        _report_monitor(config, monitor, charge, locations)
+        _report_monitor(timing, monitor, charge, locations)
         for monitor, charge in zip(config.monitors, valid.charges, strict=True)
     )
     overlap = _compute_overlap(valid)
@@ -64,20 +62,20 @@ def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> Ch
     )
 
 
-def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locations: int) -> MonitorReport:
+def _report_monitor(timing: Timing, monitor: AnyMonitor, charge: Charge, locations: int) -> MonitorReport:
     if isinstance(monitor, OverTimeMonitor):
-        updates = monitor.window // config.clock.slot
-        ticks = updates + compute_max_lead(config)
-        pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
+        updates = monitor.window // timing.slot
+        ticks = updates + timing.max_lead
+        pause = Pause(ticks, ticks * timing.slot, monitor.answers_per_window)
         shares = Counter(share / monitor.answers_per_window for share in monitor.compute_shares().values())
-        explanation = _explain_over_time(config, monitor, charge)
+        explanation = _explain_over_time(timing, monitor, charge)
     else:
         updates = (
-            1 if isinstance(monitor, HotSpotsMonitor | DwellMonitor) else count_slots(config, monitor.reporting_horizon)
+            1 if isinstance(monitor, HotSpotsMonitor | DwellMonitor) else timing.count_slots(monitor.reporting_horizon)
         )
         pause = None
         shares = Counter({monitor.epsilon: locations})
-        explanation = _explain_times(config, monitor, charge)
+        explanation = _explain_times(timing, monitor, charge)
     threshold = None if isinstance(monitor, HotSpotsMonitor | DwellMonitor) else monitor.threshold
     odds = () if threshold is None else tuple(_compute_odds(threshold, updates, shares))
     return MonitorReport(
@@ -132,8 +130,8 @@ def _compute_ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
     return Ranking(monitor.top, compute_mean_noise(monitor.epsilon), below)
 
 
-def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
-    window, max_lead, slots = monitor.window // config.clock.slot, compute_max_lead(config), count_period_slots(config)
+def _explain_over_time(timing: Timing, monitor: OverTimeMonitor, charge: Charge) -> str:
+    window, max_lead, slots = monitor.window // timing.slot, timing.max_lead, timing.period_slots
     mark_lifetime, k = window + max_lead, monitor.answers_per_window
     ticks = slots + mark_lifetime - 1
     full, rest = divmod(ticks, mark_lifetime)
@@ -144,7 +142,7 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
         else "Its one location has the whole ε of the monitor."
     )
     return (
-        f"A period of {spell_duration(config.privacy.period)} that is not aligned with slots touches H = "
+        f"A period of {spell_duration(timing.period)} that is not aligned with slots touches H = "
         f"{slots - 1} + 1 = {slots} slots. The window is W = {window} slots, a visit may end F = {max_lead} slots "
         f"after its report (accept_ahead and default_stay), and k = {k} noisy answers of a location may count at once "
         "(answers_per_window). So the visits in these slots are "
@@ -154,12 +152,12 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
     )
 
 
-def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
-    times = count_most_designated_times(monitor, config.privacy.period)
+def _explain_times(timing: Timing, monitor: TimedMonitor, charge: Charge) -> str:
+    times = monitor.count_most_times(timing.period)
     bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
     each = monitor.epsilon if bounds is None else f"{monitor.epsilon} + {bounds.epsilon} (lower bounds)"
     text = (
-        f"Any {spell_duration(config.privacy.period)} contain at most {times} designated "
+        f"Any {spell_duration(timing.period)} contain at most {times} designated "
         f"times, even if clocks change, at {each} each: {charge.amount}."
     )
     if bounds is not None:

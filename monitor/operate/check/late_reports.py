@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor
 from monitor.config.whole_config import Config
+from monitor.kinds.all_kinds import AnyMonitor
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.over_time.keys import OverTimeMonitor
 from monitor.operate.check.wording import format_share
 from monitor.operate.report_delays import ReportDelays
 from monitor.time.instants import format_duration

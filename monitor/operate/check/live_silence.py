@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.kinds.parameters import OverTime, Parameters, Timed
+from monitor.kinds.designated_times.monitor import Timed
+from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.operate.check.live_report import Silence
 from monitor.privacy.over_time import OverTimeRule, find_next_answer_tick, may_answer
@@ -21,9 +23,13 @@ def find_silences(
         tick: the first tick after the takeover.
         complete_from: the slot from which the facts of all shards are then complete.
     """
-    over_time = [_find_over_time(parameters, monitor, states, tick, complete_from) for monitor in parameters.over_time]
-    timed = [_find_timed(parameters, monitor, states, tick, complete_from) for monitor in parameters.timed]
-    return (*over_time, *timed)
+    return tuple(
+        _find_over_time(parameters, monitor, states, tick, complete_from)
+        if isinstance(monitor, OverTime)
+        else _find_timed(parameters, monitor, states, tick, complete_from)
+        for monitor in parameters.monitors
+        if isinstance(monitor, OverTime | Timed)
+    )
 
 
 def _find_over_time(

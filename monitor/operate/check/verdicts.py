@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from monitor.config.kafka_and_redis import find_url_password
-from monitor.config.monitors import OverTimeMonitor
 from monitor.config.registry import Location
 from monitor.config.sections import ClockSettings
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_max_lead
+from monitor.kinds.over_time.keys import OverTimeMonitor
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import Counted
 from monitor.operate.check.report import FINE, OFTEN, RISKY, SELDOM, USELESS, Level, MonitorReport, Verdict

@@ -16,6 +16,8 @@ from monitor.client.describe_records import PEOPLE, length, moment
 from monitor.client.designated_time import AtTime, AtTimeStatus
 from monitor.client.subscriber_view import Alert
 from monitor.client.watch import STYLES, SYMBOLS
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import OverTime
 from monitor.operate.demo.story import Story
 from monitor.records.output_records import NoisyCountAlert, PausedAlert
 from monitor.time.instants import parse_instant, to_datetime
@@ -76,14 +78,14 @@ class Screen:
         return Group(foot, *page)
 
     def _draw_places(self) -> Iterator[RenderableType]:
-        for monitor in self._story.parameters.over_time:
+        for monitor in self._story.parameters.select(OverTime):
             window = length(monitor.window * self._story.parameters.grid.length)
             threshold = monitor.rules[0].threshold
             yield _draw_title(f"{monitor.name}: fewer than {threshold} {PEOPLE} in the last {window}?")
             yield self._draw_over_time(
                 [alert for alert in self._story.subscriber_view.alerts if alert.monitor == monitor.name]
             )
-        for timed in self._story.parameters.at_times:
+        for timed in self._story.parameters.select(AtTimes):
             shown = [at for at in reversed(self._story.subscriber_view.times) if at.monitor == timed.name][-_TIMES:]
             yield _draw_title(f"{timed.name}{_format_times(shown)}: fewer than {timed.threshold} {PEOPLE}?")
             yield self._draw_at_times(shown)

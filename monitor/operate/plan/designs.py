@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.config import AtTimesMonitor
-from monitor.config.worst_case import count_most_designated_times
+from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 
 
@@ -60,12 +59,12 @@ class Design:
         """
         if self.times is None:
             return Fraction(duration, self.slot)
-        return Fraction(count_most_designated_times(self.times, duration))
+        return Fraction(self.times.count_most_times(duration))
 
     def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""
         if self.times is not None:
-            return compute_at_times_payment(epsilon, count_most_designated_times(self.times, period))
+            return compute_at_times_payment(epsilon, self.times.count_most_times(period))
         slots = -(-period // self.slot) + 1
         return compute_over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from monitor.config import AtTimesMonitor
 from monitor.config.describe_problems import list_problems
 from monitor.errors import UsageError
+from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.operate.plan.conflict import explain_contradiction
 from monitor.operate.plan.designs import Design, design_at_times, design_over_time
 from monitor.operate.plan.outcomes import PlanOutcome, evaluate

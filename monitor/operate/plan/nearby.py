@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
+from monitor.config import Config
 from monitor.config.rules_between_keys import Values, find_broken_rules
 from monitor.config.worst_case import compute_charges, compute_max_lead
 from monitor.errors import UsageError
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.over_time.keys import OverTimeMonitor
 from monitor.operate.plan.designs import Design, design_at_times, design_over_time
 from monitor.operate.plan.outcomes import Plan, PlanOutcome, evaluate
 from monitor.operate.plan.solve import choose_threshold

@@ -10,8 +10,11 @@ from importlib import resources
 from typing import Final
 
 from monitor.config import ValidConfig
-from monitor.config.monitors import AnyMonitor, AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
+from monitor.kinds.all_kinds import AnyMonitor
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.hot_spots.keys import HotSpotsMonitor
+from monitor.kinds.over_time.keys import OverTimeMonitor
 from monitor.operate.check import wording
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.report import SELDOM, CheckReport, MonitorReport

@@ -17,10 +17,11 @@ import pytest
 import yaml
 from rich.console import Console
 
-from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
+from monitor.config import Config, Location, load_config, load_registry, load_valid_config
 from monitor.config.sections import ClockSettings
 from monitor.config.valid_config import validate_config
-from monitor.config.worst_case import compute_charges, count_most_designated_times, count_period_slots
+from monitor.config.worst_case import compute_charges, compute_timing
+from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport
@@ -105,22 +106,22 @@ def test_unaligned_period_touches_one_slot_more() -> None:
     """A period that is not aligned touches one slot more than fit in it."""
     # slots    |---|---|---|---|
     # period     |-----------|       3 slots long, in 4 slots
-    assert count_period_slots(city(PRIVACY__PERIOD="3h")) == 4
-    assert count_period_slots(city(PRIVACY__PERIOD="150m")) == 4
-    assert count_period_slots(city(PRIVACY__PERIOD="1ms")) == 2
+    assert compute_timing(city(PRIVACY__PERIOD="3h")).period_slots == 4
+    assert compute_timing(city(PRIVACY__PERIOD="150m")).period_slots == 4
+    assert compute_timing(city(PRIVACY__PERIOD="1ms")).period_slots == 2
 
 
 def test_fifteen_evenings_in_fourteen_days(evening: Callable[..., AtTimesMonitor]) -> None:
     """14 days contain 15 evenings when clocks change."""
     # evenings   |--24 h--|--24 h--| … |--23 h--| … |     15 of them in 13·24 + 23 h < 14 days
-    assert count_most_designated_times(evening("18:00"), 14 * DAY) == 15
-    assert count_most_designated_times(evening("18:00", timezone="Asia/Tokyo"), 14 * DAY) == 14
+    assert evening("18:00").count_most_times(14 * DAY) == 15
+    assert evening("18:00", timezone="Asia/Tokyo").count_most_times(14 * DAY) == 14
 
 
 def test_the_interval_is_half_open(evening: Callable[..., AtTimesMonitor]) -> None:
     """A duration of a day contains a daily time once."""
-    assert count_most_designated_times(evening("18:00", timezone="UTC"), DAY) == 1
-    assert count_most_designated_times(evening("18:00", timezone="UTC"), DAY + 1) == 2
+    assert evening("18:00", timezone="UTC").count_most_times(DAY) == 1
+    assert evening("18:00", timezone="UTC").count_most_times(DAY + 1) == 2
 
 
 @pytest.mark.parametrize("zone", ["Africa/Casablanca", "Africa/Cairo", "America/New_York", "Europe/Berlin"])
@@ -130,14 +131,14 @@ def test_later_years_contain_no_more_times(evening: Callable[..., AtTimesMonitor
     times = Schedule.of(monitor.at, monitor.timezone).find_between(first, first + 200 * YEAR)
     for days in (1, 14, 30, 31, 177, 209, 354, 355, 365, 385):
         most = (np.searchsorted(times, times + days * DAY) - np.arange(times.size)).max()
-        assert count_most_designated_times(monitor, days * DAY) == most, days
+        assert monitor.count_most_times(days * DAY) == most, days
 
 
 def test_single_instants_are_counted(evening: Callable[..., AtTimesMonitor]) -> None:
     """Single instants count, in any year and together with daily times."""
     far = ("1950-01-01T00:00:00Z", "1950-01-01T01:00:00Z", "2999-01-01T00:00:00Z")
-    assert count_most_designated_times(evening(*far, timezone=None), 2 * HOUR) == 2
-    assert count_most_designated_times(evening("18:00", "2026-01-05T12:00:00Z", timezone="UTC"), DAY) == 2
+    assert evening(*far, timezone=None).count_most_times(2 * HOUR) == 2
+    assert evening("18:00", "2026-01-05T12:00:00Z", timezone="UTC").count_most_times(DAY) == 2
 
 
 @pytest.mark.promise(15)

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.config import Config, Location, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError, Problem
-from monitor.kinds.record_sizes import (
-    LARGEST_OF_ONE_PLACE,
-    find_max_answers_per_record,
-    measure_place,
-    measure_snapshots,
-)
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import LARGEST_OF_ONE_PLACE, find_max_answers_per_record, measure_place
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.records.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from tests.builders import replace_monitors
 
 pytestmark = pytest.mark.long
 
@@ -132,7 +130,12 @@ def test_snapshot_with_lower_bounds_fits() -> None:
     watched = [place for monitor in config.monitors for place in getattr(monitor, "location_ids", ())]
     names = ['"' * 256, "駅" * 80, *(f"place-{number}" for number in range(50))]
     plain = derive_parameters(config, [Location(name) for name in (*names, *watched)])
-    bounded = replace(plain, at_times=tuple(replace(at, at_least=Fraction(1, 3)) for at in plain.at_times))
+    bounded = replace_monitors(
+        plain, at_times=tuple(replace(at, at_least=Fraction(1, 3)) for at in plain.select(AtTimes))
+    )
+    without, with_bounds = (
+        parameters.select(AtTimes)[0].measure_by_shard(parameters.registry) for parameters in (plain, bounded)
+    )
     for shard, rows in enumerate(bounded.registry.by_shard):
         ids = [bounded.registry.ids[row] for row in rows]
         record = make_at_times_record(
@@ -152,5 +155,5 @@ def test_snapshot_with_lower_bounds_fits() -> None:
             noisy_counts=dict.fromkeys(ids, (10**12, 10**18)),
             counts_at_least=(Fraction(1, 3), dict.fromkeys(ids, 10**18)),
         )
-        assert measure(record) <= measure_snapshots(bounded)[shard]
-        assert measure_snapshots(plain)[shard] <= measure_snapshots(bounded)[shard]
+        assert measure(record) <= with_bounds[shard]
+        assert without[shard] <= with_bounds[shard]

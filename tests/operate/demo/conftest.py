@@ -10,6 +10,8 @@ import pytest
 
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.operate.demo.examples import copy_examples
@@ -53,7 +55,7 @@ def metrics() -> Metrics:
 
 
 def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
-    monitor = parameters.over_time[0]
+    monitor = parameters.select(OverTime)[0]
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.mark_lifetime - 2)
         answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 70 if n < noisy else 0, 0)
@@ -71,7 +73,7 @@ def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[Output
 
 
 def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
-    timed, registry = parameters.at_times[0], parameters.registry
+    timed, registry = parameters.select(AtTimes)[0], parameters.registry
     for time in timed.list_live_times(parameters.grid.as_of(tick)):
         for shard, rows in enumerate(registry.by_shard):
             yield make_at_times_record(

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.over_time.monitor import OverTime
 from monitor.observe.metrics import Metrics
 from monitor.operate.demo.screen import Screen
 from monitor.operate.demo.story import Intake, Story
@@ -86,10 +88,10 @@ def test_memory_of_long_demo_is_bounded(story: Story, published: Published, metr
         story.add_tick(tick, published(tick, 2 if tick % 24 == 13 else 0), metrics.registry)
     view, parameters = story.subscriber_view, story.parameters
     end = parameters.grid.as_of(5 * 24 - 1)
-    assert len(view.alert_index) == len(parameters.over_time[0].rows)
+    assert len(view.alert_index) == len(parameters.select(OverTime)[0].rows)
     oldest = min(snapshots.as_of for snapshots in view.snapshot_index.values())
     assert oldest >= end - DAY
-    assert len(view.snapshot_index) <= len(parameters.at_times[0].list_live_times(end)) + 1
+    assert len(view.snapshot_index) <= len(parameters.select(AtTimes)[0].list_live_times(end)) + 1
     assert 0 < len(story.news) <= 60
 
 

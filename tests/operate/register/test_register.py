@@ -19,8 +19,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from monitor.cli import main
 from monitor.config import ValidConfig, load_valid_config
-from monitor.config.monitors import DwellMonitor
 from monitor.config.sections import SigningSettings
+from monitor.kinds.dwell.keys import DwellMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.wording import PRIORS, format_percent, spell_duration
 from monitor.operate.register.entry import build_entry, to_yaml

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import UsageError
-from monitor.kinds.parameters import AtTimes, Parameters
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.parameters import Parameters
 from monitor.operate.replay.lines import BAD_REPORT_TIME, Extent, Line, Refusals, read_lines
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.instants import HOUR, format_instant, parse_instant

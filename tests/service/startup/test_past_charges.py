@@ -13,6 +13,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.service.preflight import check_past_charges
+from tests.builders import replace_monitors
 from tests.service.startup.ledger_states import noon, state_with_answers, states_with_marks
 from tests.topic_fixtures import TopicSet
 
@@ -116,7 +117,7 @@ class TestMarks:
         hours. A period that begins in slot 11 contains visits up to slot 83, which may be charged at tick 90.
         """
         published(10)
-        without = replace(parameters, over_time=())
+        without = replace_monitors(parameters, over_time=())
         states = topic_set.preflight(without).states
         with pytest.raises(PeriodError, match=r"1 \+ 1 = 2, which is 1 too much.*from 2026-01-04T19:00:00Z on"):
             check_past_charges(without, states, Fraction(1), Fraction(1), 11)
@@ -175,10 +176,10 @@ class TestTimes:
         """
         state = state_with_answers(parameters, *(("at_times", "noon", day, Fraction(1)) for day in (1, 3)))
         with pytest.raises(PeriodError, match=r"2 more.*This configuration would fit from 2026-01-06T13:00:00Z on"):
-            self.check(replace(parameters, at_times=()), state, 4, hour=18)
+            self.check(replace_monitors(parameters, at_times=()), state, 4, hour=18)
         with pytest.raises(PeriodError, match=r"This configuration would fit from 2026-01-08T13:00:00Z on"):
-            self.check(replace(parameters, at_times=()), state, 3, hour=18)
-        self.check(replace(parameters, at_times=()), state, 3, hour=13, day=7)
+            self.check(replace_monitors(parameters, at_times=()), state, 3, hour=18)
+        self.check(replace_monitors(parameters, at_times=()), state, 3, hour=13, day=7)
 
     @pytest.mark.promise(15)
     def test_excess_counts_within_one_period(self, parameters: Parameters) -> None:
@@ -211,7 +212,7 @@ class TestTimes:
     def test_without_a_period_all_answers_count(self, parameters: Parameters) -> None:
         """Without a period all answers in the ledger count."""
         state = state_with_answers(parameters, ("at_times", "morning", 1, Fraction(1)))
-        gone = replace(parameters, at_times=(), period=0)
+        gone = replace_monitors(parameters, at_times=(), period=0)
         with pytest.raises(PeriodError, match=r"raise privacy\.epsilon$"):
             check_past_charges(gone, [state], Fraction(3), self.WORST, 24 * 300)
         check_past_charges(gone, [state], Fraction(4), self.WORST, 24 * 300)

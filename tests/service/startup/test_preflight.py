@@ -11,14 +11,16 @@ import pytest
 
 from monitor.config.kafka_and_redis import PartitionCounts
 from monitor.errors import LedgerError, TopicError
-from monitor.kinds.parameters import OverTime, Parameters, Registry
-from monitor.kinds.record_sizes import measure_place
+from monitor.kinds.locations import Registry
+from monitor.kinds.over_time.monitor import OverTime, measure_place
+from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import OwnerTerms
 from monitor.ledger.writer import Writer
 from monitor.privacy.over_time import Mark
 from monitor.records.owner_record import make_ledger_record
 from monitor.service.create_topics import Beginning
 from monitor.service.preflight import require_room
+from tests.builders import replace_monitors
 from tests.service.startup.ledger_states import states_with_marks
 from tests.topic_fixtures import TopicSet
 
@@ -152,8 +154,8 @@ class TestRoom:
 
     def test_present_answers_fit(self, parameters: Parameters) -> None:
         """The answers of the present configuration fit into the size that `check` accepts."""
-        rule = replace(parameters.over_time[0].rules[0], answers=20)
-        many = replace(parameters, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
+        rule = replace(parameters.select(OverTime)[0].rules[0], answers=20)
+        many = replace_monitors(parameters, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
         marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(20))
         state = states_with_marks({("stations", "place-0"): marks})
         require_room(many, state, "alerts", {"max.message.bytes": str(measure_place(rule))})

@@ -17,7 +17,6 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from monitor.config.person_key import GET_KEY, KEY_FORM, is_key
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import LARGEST, SMALLEST, format_epsilon, parse_epsilon
 from monitor.records.signed_notes import read_public_key
@@ -31,6 +30,7 @@ from monitor.time.instants import (
     parse_duration,
     parse_instant,
 )
+from monitor.values.person_key import GET_KEY, KEY_FORM, is_key
 
 MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12

@@ -1,0 +1,24 @@
+"""The list of all kinds of monitors. Only this module names them all (docs/architecture.md, section 1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.configured_monitor import ConfiguredMonitor
+from monitor.kinds.dwell.keys import DwellMonitor
+from monitor.kinds.hot_spots.keys import HotSpotsMonitor
+from monitor.kinds.over_time.keys import OverTimeMonitor
+
+AnyMonitor = Annotated[OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor | DwellMonitor, Field(discriminator="kind")]
+"""One monitor of the configuration."""
+
+KINDS: Final[dict[str, type[ConfiguredMonitor]]] = {
+    "over_time": OverTimeMonitor,
+    "at_times": AtTimesMonitor,
+    "hot_spots": HotSpotsMonitor,
+    "dwell": DwellMonitor,
+}
+"""The monitors of the configuration by kind, in the order in which a tick answers them."""

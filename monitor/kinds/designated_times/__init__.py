@@ -1,0 +1,1 @@
+"""What the kinds with designated times share: keys, parameters, charges."""

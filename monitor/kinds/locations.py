@@ -1,0 +1,53 @@
+"""The public list of locations as rows and shards. All parameters of monitors refer to its rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def find_shard(location_id: str, shards: int) -> int:
+    """Return the shard of a location: the first 8 bytes of SHA-256 of its id, big-endian, mod `shards`."""
+    return int.from_bytes(hashlib.sha256(location_id.encode()).digest()[:8], "big") % shards
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The public list of locations, in file order. The row of a location is its index in this order."""
+
+    ids: Sequence[str]
+    shards: int
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        """The row of each location id."""
+        return {location: row for row, location in enumerate(self.ids)}
+
+    @cached_property
+    def shard(self) -> NDArray[np.int64]:
+        """The shard of each row; shape (locations,)."""
+        return np.array([find_shard(location, self.shards) for location in self.ids], np.int64)
+
+    @cached_property
+    def by_shard(self) -> tuple[NDArray[np.int64], ...]:
+        """The rows of each shard, in registry order."""
+        # numpy sorts integers of at most 16 bits in linear time.
+        order = np.argsort(self.shard.astype(np.min_scalar_type(self.shards)), kind="stable")
+        ends = np.cumsum(np.bincount(self.shard, minlength=self.shards))
+        return tuple(np.split(order, ends[:-1]))
+
+    @cached_property
+    def json_lengths(self) -> NDArray[np.int64]:
+        """The bytes of each id as a JSON string; shape (locations,)."""
+        return np.array([len(json.dumps(location, ensure_ascii=False).encode()) for location in self.ids], np.int64)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all ids in file order, each followed by a newline, in hexadecimal."""
+        return hashlib.sha256("".join(f"{location}\n" for location in self.ids).encode()).hexdigest()
