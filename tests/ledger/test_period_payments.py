@@ -9,7 +9,6 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +19,7 @@ from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
 from monitor.ledger.state import LedgerState, Spent
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 from monitor.records.charges_record import Charges
@@ -157,25 +157,25 @@ class TestOthers:
 class TestCutTick:
     """A tick of which the ledger contains a part, after a change of the configuration.
 
-    Two places are watched at ε_l = 1, then at 1/2, with W = 1, F = 0 and periods of two slots. Two people are at both
-    places at tick 10. The second owner is stopped within tick 11, when the ledger has its answer about place-0 only.
-    Nobody is at place-0 then, so its answer is "safe".
+    Two places are watched at ε_l = 1, then at 1/2, with W = 1, F = 0 and periods of two slots. At tick 10 a hundred
+    people are at both places, and nobody at tick 11. The second owner is stopped within tick 11, when the ledger has
+    its answer "safe" about place-0 only.
     """
 
     @pytest.fixture
     def old(self, make_parameters: Callable[..., Parameters]) -> Parameters:
-        return replace(make_parameters(places=2, window=1), period=HOUR)
+        return replace(make_parameters(places=2, window=1, threshold=60), period=HOUR)
 
     @pytest.fixture
     def new(self, old: Parameters) -> Parameters:
         return watch(old, {0: HALF, 1: HALF})
 
-    def fold_cut_tick(self, noise: Any, old: Parameters, new: Parameters, answers: int = 1) -> LedgerState:
+    def fold_cut_tick(self, old: Parameters, new: Parameters, answers: int = 1) -> LedgerState:
         """Return the state of a ledger with tick 10 of the old configuration, and these answers of the new one."""
         first = make_ledger_record(source="town", service="town", partitions=1, lost_at=None, partition=0, at=ORIGIN)
-        state = LedgerState()
+        state, noise = LedgerState(), OneSidedNoise(SeededEntropy(1))
         state.fold(first, old.grid)
-        for parameters, tick, people, kept in ((old, 10, 2, 2), (new, 11, 0, answers)):
+        for parameters, tick, people, kept in ((old, 10, 100, 2), (new, 11, 0, answers)):
             announce(state, parameters)
             decision = decide_complete(Decider(parameters, [0], noise), tick, copy.deepcopy(state), people)
             for record in decision.records[:kept]:
@@ -189,7 +189,7 @@ class TestCutTick:
         ids=["cut", "whole", "cut, and another configuration", "cut, and given up"],
     )
     def test_rest_of_a_cut_tick_is_charged(
-        self, answers: int, then: str, most: Fraction, old: Parameters, new: Parameters, noise: Any
+        self, answers: int, then: str, most: Fraction, old: Parameters, new: Parameters
     ) -> None:
         """The next owner may still draw 1/2 at place-1 at tick 11, unless the answer was published or is lost.
 
@@ -197,17 +197,17 @@ class TestCutTick:
         place-0    1           "safe"
         place-1    1           1/2?         one period: 2, and 5/2 with the rest
         """
-        state = self.fold_cut_tick(noise, old, new, answers)
+        state = self.fold_cut_tick(old, new, answers)
         following = old if then == "other" else new
         announce(state, following, incomplete=11 if then == "given up" else None)
         payments = PeriodPayments(new, Fraction(2), {0: state.summarize_spent()})
         assert payments.compute_total(11) == most
         assert payments.compute_total(12) == 2
 
-    def test_only_watched_places_are_unanswered(self, old: Parameters, new: Parameters, noise: Any) -> None:
+    def test_only_watched_places_are_unanswered(self, old: Parameters, new: Parameters) -> None:
         """A place that the new configuration does not watch is not charged, unless its places are not recorded."""
         only_first = watch(new, {0: HALF})
-        state = self.fold_cut_tick(noise, old, only_first)
+        state = self.fold_cut_tick(old, only_first)
         announce(state, only_first)
         assert state.summarize_spent().unanswered == set()
         assert state.last_terms is not None
