@@ -23,8 +23,9 @@ from monitor.records.checkpoints import (
     name_log,
     read_checkpoint,
 )
+from monitor.records.fields import encode
 from monitor.records.merkle import Tree
-from monitor.records.output_records import AT_TIMES, encode
+from monitor.records.output_records import AT_TIMES
 from monitor.records.signed_notes import Verifier, read_public_key
 from monitor.time.instants import format_instant, parse_instant, parse_since
 

@@ -16,16 +16,15 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final
 
-import msgspec
-
 from monitor.errors import PeriodError
 from monitor.kinds.designated_times.charged_times import ChargedTimes
 from monitor.kinds.locations import find_shard
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import Spent, find_later
-from monitor.privacy.epsilon import format_epsilon, parse_recorded
+from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place, compute_most_paid
 from monitor.records.charges_record import Charges, TimeCharges
+from monitor.records.fields import encode, read_epsilon
 from monitor.time.instants import DAY, format_instant
 
 MAX_CHARGES_BYTES: Final = 64 * 1024
@@ -38,11 +37,11 @@ def declare_charges(parameters: Parameters) -> Charges:
     """Return the charges of a configuration; only their digest and F if they are too large for an owner record."""
     places = tuple(each for monitor in parameters.monitors for each in monitor.declare_places(parameters.registry))
     times = tuple(times.declare() for times in parameters.charged_times)
-    whole = msgspec.json.encode([parameters.max_lead, places, times])
+    whole = encode([parameters.max_lead, places, times])
     charges = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], parameters.max_lead, places, times)
-    if len(msgspec.json.encode(charges)) <= MAX_CHARGES_BYTES:
+    if len(encode(charges)) <= MAX_CHARGES_BYTES:
         return charges
-    return Charges(charges.digest, parameters.max_lead)
+    return Charges(charges.digest, parameters.max_lead, None, None)
 
 
 _BEGINNING: Final = -(2**62)
@@ -231,7 +230,7 @@ class PeriodPayments:
         """The bounds of other configurations, in the partitions that they own."""
         return {
             (monitor.monitor, place): _to_bound(
-                parse_recorded(epsilon), monitor.answers, monitor.window, charges.max_lead
+                read_epsilon(epsilon), monitor.answers, monitor.window, charges.max_lead
             )
             for partition, charges in self._others.items()
             for monitor in charges.places or ()
@@ -279,7 +278,7 @@ class PeriodPayments:
         totals: dict[_Times, Fraction] = {}
         for time in self._list_other_times():
             key = _identify(time)
-            more = max(Fraction(0), parse_recorded(time.epsilon) - own.get(key, Fraction(0)))
+            more = max(Fraction(0), time.epsilon - own.get(key, Fraction(0)))
             # A person is at one place at an instant, so one partition charges them for it. At different instants they
             # may be in several partitions, so different schedules add up.
             totals[key] = max(totals.get(key, Fraction(0)), more * self._count_max_times(time))

@@ -12,15 +12,9 @@ from monitor.errors import LedgerError
 from monitor.ledger.signed_log import SignedLog
 from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
-from monitor.records.ledger_entries import (
-    AtTimesEntry,
-    HotSpotsEntry,
-    OverTimeEntry,
-    OwnerEntry,
-    StartEntry,
-    read_record,
-)
+from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.records.output_records import OutputRecord, name_answer
+from monitor.records.owner_record import LedgerRecord, OwnerRecord
 from monitor.time.instants import format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
 
@@ -253,9 +247,9 @@ class LedgerState:
         match entry:
             case None:
                 self._confirm(record, grid)
-            case StartEntry():
+            case LedgerRecord():
                 self._fold_terms(entry)
-            case OwnerEntry():
+            case OwnerRecord():
                 self._fold_terms(entry)
                 self.latest.clear()
                 self.incomplete = find_later(self.incomplete, entry.incomplete)
@@ -277,8 +271,8 @@ class LedgerState:
             for answer in answers if signs else ():
                 self.confirmed.fold(answer, grid)
 
-    def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
-        if self.terms is None and self.expired_until is None and isinstance(entry, OwnerEntry):
+    def _fold_terms(self, entry: LedgerRecord | OwnerRecord) -> None:
+        if self.terms is None and self.expired_until is None and isinstance(entry, OwnerRecord):
             return  # without a start record, the owner record was meant for an earlier topic of this name
         if self.terms is not None and entry.service != self.terms.service:
             raise LedgerError(
@@ -287,13 +281,13 @@ class LedgerState:
             )
         lost_at = parse_instant(entry.lost_at) if entry.lost_at else None
         terms = self.terms or OwnerTerms(entry.service, entry.partitions)
-        if isinstance(entry, OwnerEntry):
+        if isinstance(entry, OwnerRecord):
             terms = self._apply_owner(terms, entry)
         elif terms.input_topic_id == "":
             terms = replace(terms, input_topic_id=entry.input_topic_id)
         self.terms = replace(terms, lost_at=find_later(terms.lost_at, lost_at))
 
-    def _apply_owner(self, terms: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
+    def _apply_owner(self, terms: OwnerTerms, entry: OwnerRecord) -> OwnerTerms:
         self._begin_era(entry.charges)
         same_input = terms.input_topic_id == entry.input_topic_id
         return replace(

@@ -6,80 +6,50 @@ public: the watched places, the designated times, and the ε of each.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
-from pydantic import BaseModel, ConfigDict, Field
 
-EPSILON_PATTERN = r"^[1-9][0-9]*(/[1-9][0-9]*)?$"
+from monitor.records.fields import Digest, Epsilon, Positive, Whole, read_epsilon
 
 
 class PlaceCharges(Struct, frozen=True):
-    """One `over_time` monitor: k, W (in slots), and the places grouped by their ε_l."""
-
-    monitor: str
-    answers: Annotated[int, Meta(ge=1)]
-    window: Annotated[int, Meta(ge=1)]
-    shares: dict[str, tuple[str, ...]]
-
-
-class TimeCharges(Struct, frozen=True):
-    """One monitor of designated times: ε per time, the horizon as a duration, the times as configured, and a digest."""
-
-    monitor: str
-    kind: str
-    epsilon: str
-    horizon: str
-    at: tuple[str, ...]
-    timezone: str | None
-    instants: str
-
-
-class Charges(Struct, frozen=True):
-    """The charges of a configuration. Equal digests mean equal charges.
-
-    `max_lead` is F, in slots. `places` or `times` is None if it would be too long for a record.
-    """
-
-    digest: str
-    max_lead: int
-    places: tuple[PlaceCharges, ...] | None = None
-    times: tuple[TimeCharges, ...] | None = None
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-
-
-class PlaceChargesRecord(_Model):
     """The charges of one `over_time` monitor."""
 
     monitor: str
-    answers: int = Field(ge=1, description="Noisy answers per window.")
-    window: int = Field(ge=1, description="In slots.")
-    shares: dict[str, list[str]] = Field(description="Location ids by their ε.")
+    answers: Annotated[Positive, Meta(description="Noisy answers per window.")]
+    window: Annotated[Positive, Meta(description="In slots.")]
+    shares: Annotated[dict[str, tuple[str, ...]], Meta(description="Location ids by their ε.")]
+
+    def __post_init__(self) -> None:
+        """Raise EpsilonError if a key of `shares` is not an ε."""
+        for epsilon in self.shares:
+            read_epsilon(epsilon)
 
 
-class TimeChargesRecord(_Model):
+class TimeCharges(Struct, frozen=True):
     """The charges of one monitor of designated times."""
 
     monitor: str
-    kind: Literal["at_times", "hot_spots", "at_least", "dwell"] = Field(
-        description="at_least: the lower bounds of a monitor of kind at_times, which are charged separately."
-    )
-    epsilon: str = Field(pattern=EPSILON_PATTERN, description="The ε of each designated time.")
-    horizon: str = Field(description='How long a time is evaluated, for example "2d".')
-    at: list[str] = Field(description="Times of day and instants, as configured.")
+    kind: Annotated[
+        str,
+        Meta(
+            description="at_least: the lower bounds of a monitor of kind at_times, which are charged separately.",
+            # A later version may charge another kind, and its charges count too.
+            extra_json_schema={"enum": ["at_times", "hot_spots", "at_least", "dwell"]},
+        ),
+    ]
+    epsilon: Annotated[Epsilon, Meta(description="The ε of each designated time.")]
+    horizon: Annotated[str, Meta(description='How long a time is evaluated, for example "2d".')]
+    at: Annotated[tuple[str, ...], Meta(description="Times of day and instants, as configured.")]
     timezone: str | None
-    instants: str = Field(
-        pattern="^[0-9a-f]{16}$", description="Digest of the instants: equal digests mean equal instants."
-    )
+    instants: Annotated[Digest, Meta(description="Digest of the instants: equal digests mean equal instants.")]
 
 
-class ChargesRecord(_Model):
+class Charges(Struct, frozen=True):
     """What the owner's configuration may charge one person. The period check of other owners reads it."""
 
-    digest: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests mean equal charges.")
-    max_lead: int = Field(ge=0, description="How many slots after the current slot a visit may end (F).")
-    places: list[PlaceChargesRecord] | None = Field(description="null if too long for a record.")
-    times: list[TimeChargesRecord] | None = Field(description="null if too long for a record.")
+    digest: Annotated[Digest, Meta(description="Equal digests mean equal charges.")]
+    max_lead: Annotated[Whole, Meta(description="How many slots after the current slot a visit may end (F).")]
+    places: Annotated[tuple[PlaceCharges, ...] | None, Meta(description="null if too long for a record.")]
+    times: Annotated[tuple[TimeCharges, ...] | None, Meta(description="null if too long for a record.")]

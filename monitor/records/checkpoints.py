@@ -15,22 +15,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Annotated, Final, Literal, Protocol
 
-import msgspec
-from pydantic import Field
+from msgspec import Meta
 
+from monitor.records.fields import UNREADABLE, Tick, Time, Value, encode, format_time, make_decoder
 from monitor.records.merkle import HASH_BYTES, Tree, hash_leaf
-from monitor.records.output_records import (
-    LEDGER,
-    OWNER,
-    TYPE_PREFIX,
-    Contract,
-    OutputRecord,
-    Tick,
-    Time,
-    encode,
-    format_time,
-    make_record,
-)
+from monitor.records.output_records import LEDGER, OWNER, TYPE_PREFIX, OutputRecord, make_record
 from monitor.records.signed_notes import Signer, Verifier
 
 CHECKPOINT: Final = f"{TYPE_PREFIX}checkpoint"
@@ -41,7 +30,7 @@ _KEY: Final = "checkpoint"
 _SIGNED_HEADERS: Final = itemgetter("ce_type", "ce_id", "ce_time")
 _TEXT: Final = re.compile(r"(\S+)\n([1-9][0-9]{0,18})\n(\S+)\ntick (0|-?[1-9][0-9]{0,18}) (\S+)\n")
 
-Hash = Annotated[str, Field(pattern="^[A-Za-z0-9+/]{43}=$")]
+_Hash = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{43}=$")]
 
 
 class Answer(Protocol):
@@ -56,16 +45,22 @@ class Answer(Protocol):
         """The value of the record."""
 
 
-class CheckpointRecord(Contract):
+class CheckpointRecord(Value, frozen=True):
     """The signed end of a tick, if answers are signed. Key: checkpoint."""
 
     kind: Literal["checkpoint"]
     tick: Tick
     as_of: Time
-    note: str = Field(description="A signed note (C2SP): origin, size and root of the tree, the tick and its leaf.")
-    hashes: list[Hash] = Field(
-        max_length=64, description="The roots of the tree's complete subtrees, the largest first."
-    )
+    note: Annotated[
+        str, Meta(description="A signed note (C2SP): origin, size and root of the tree, the tick and its leaf.")
+    ]
+    hashes: Annotated[
+        tuple[_Hash, ...],
+        Meta(max_length=64, description="The roots of the tree's complete subtrees, the largest first."),
+    ]
+
+
+_read: Final = make_decoder(CheckpointRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +95,6 @@ class Checkpoint:
         return before.append(self.leaf) == self.tree
 
 
-class _Value(msgspec.Struct):
-    tick: int
-    note: str
-    hashes: list[str]
-
-
-_decode_value: Final = msgspec.json.Decoder(_Value).decode
-
-
 def name_log(key_name: str, topic_id: str, partition: int) -> str:
     """Return how the origins of all logs of an output partition begin."""
     return f"{key_name}/{topic_id}/{partition}/"
@@ -123,15 +109,8 @@ def make_checkpoint_record(
     source: str, signer: Signer, origin: str, partition: int, tick: int, as_of: int, leaf: bytes, tree: Tree
 ) -> OutputRecord:
     """Return the record of a checkpoint. The same tree always has the same bytes."""
-    value = encode(
-        {
-            "kind": _KEY,
-            "tick": tick,
-            "as_of": format_time(as_of),
-            "note": signer.sign(write_text(origin, tick, leaf, tree)),
-            "hashes": [_encode(each) for each in tree.hashes],
-        }
-    )
+    note = signer.sign(write_text(origin, tick, leaf, tree))
+    value = encode(CheckpointRecord(_KEY, tick, format_time(as_of), note, tuple(map(_encode, tree.hashes))))
     digest = hashlib.sha256(value).hexdigest()[:16]
     return make_record(source, CHECKPOINT, f"{_KEY}/{partition}/{tick}/{digest}", as_of, _KEY, value)
 
@@ -142,14 +121,14 @@ def read_checkpoint(value: bytes | None, verifier: Verifier, log: str) -> Checkp
     `log` is how its origin must begin (`name_log`).
     """
     try:
-        record = _decode_value(value or b"")
+        record = _read(value or b"")
         text = verifier.open(record.note)
         parts = None if text is None else _TEXT.fullmatch(text)
         if text is None or parts is None or not parts[1].startswith(log):
             return None
         size, leaf = int(parts[2]), _decode(parts[5])
         tree = Tree(size, tuple(map(_decode, record.hashes)))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+    except (*UNREADABLE, ValueError):
         return None
     if len(tree.hashes) != size.bit_count() or write_text(parts[1], record.tick, leaf, tree) != text:
         return None

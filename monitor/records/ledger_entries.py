@@ -5,48 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final, Literal
 
-import msgspec
 from msgspec import Struct
 
-from monitor.errors import EpsilonError, LedgerError, TimeError
-from monitor.privacy.epsilon import parse_recorded
+from monitor.errors import LedgerError, TimeError
 from monitor.privacy.over_time import Mark
-from monitor.records.charges_record import Charges
+from monitor.records.fields import UNREADABLE, make_decoder, read_time
 from monitor.records.output_records import AT_TIMES, DWELL, HOT_SPOTS, LEDGER, OVER_TIME, OWNER
-from monitor.records.owner_record import LEDGER_VERSION
-from monitor.time.instants import parse_instant
-
-
-class OwnerEntry(Struct, frozen=True):
-    """The owner of the partition. `lost_at` is unparsed text, `input_since` is a slot.
-
-    `tick` is set if the record is about a tick that had nothing to answer, `incomplete` if the answers of a tick that
-    the partition lacks are lost.
-    """
-
-    service: str
-    fingerprint: str
-    input_topic_id: str
-    partitions: int
-    lost_at: str | None
-    input_since: int | None
-    input_partitions: int
-    charges: Charges | None = None
-    tick: int | None = None
-    incomplete: int | None = None
-
-
-class StartEntry(Struct, frozen=True):
-    """The first record of the partition. `lost_at` is unparsed text."""
-
-    ledger: int
-    service: str
-    partitions: int
-    lost_at: str | None
-    input_topic_id: str
+from monitor.records.owner_record import LedgerRecord, OwnerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +65,7 @@ class HotSpotsEntry:
     kind: Literal["hot_spots", "dwell"] = "hot_spots"
 
 
-LedgerEntry = StartEntry | OwnerEntry | OverTimeEntry | AtTimesEntry | HotSpotsEntry
+LedgerEntry = LedgerRecord | OwnerRecord | OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
 
 class _OverTime(Struct):
@@ -135,26 +102,11 @@ class _HotSpots(Struct):
     epsilon: Fraction
 
 
-_parse_instant = lru_cache(maxsize=4096)(parse_instant)
-
-
-@lru_cache(maxsize=1024)
-def _parse_epsilon(epsilon: str) -> Fraction:
-    return parse_recorded(epsilon)
-
-
-def _decode_epsilon(_: type, value: object) -> Fraction:
-    """Return the ε of a record: `Fraction` is the one type of the records that msgspec does not know."""
-    if not isinstance(value, str):
-        raise EpsilonError(f"ε is a JSON {type(value).__name__}: expected a string")
-    return _parse_epsilon(value)
-
-
-_decode_over_time = msgspec.json.Decoder(_OverTime, dec_hook=_decode_epsilon).decode
-_decode_at_times = msgspec.json.Decoder(_AtTimes, dec_hook=_decode_epsilon).decode
-_decode_hot_spots = msgspec.json.Decoder(_HotSpots, dec_hook=_decode_epsilon).decode
-_decode_owner = msgspec.json.Decoder(OwnerEntry).decode
-_decode_start = msgspec.json.Decoder(StartEntry).decode
+_decode_over_time = make_decoder(_OverTime)
+_decode_at_times = make_decoder(_AtTimes)
+_decode_hot_spots = make_decoder(_HotSpots)
+_decode_owner = make_decoder(OwnerRecord)
+_decode_ledger = make_decoder(LedgerRecord)
 
 
 def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
@@ -168,7 +120,7 @@ def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
     return AtTimesEntry(
         ce_id=ce_id,
         monitor=record.monitor,
-        time=_parse_instant(record.time),
+        time=read_time(record.time),
         shard=record.shard,
         tick=record.tick,
         status=record.status,
@@ -182,38 +134,11 @@ def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
 
 def _read_hot_spots(ce_id: str, value: bytes) -> HotSpotsEntry:
     record = _decode_hot_spots(value)
-    return HotSpotsEntry(ce_id, record.monitor, _parse_instant(record.time), record.tick, record.status, record.epsilon)
+    return HotSpotsEntry(ce_id, record.monitor, read_time(record.time), record.tick, record.status, record.epsilon)
 
 
 def _read_dwell(ce_id: str, value: bytes) -> HotSpotsEntry:
     return replace(_read_hot_spots(ce_id, value), kind="dwell")
-
-
-def _read_owner(_: str, value: bytes) -> OwnerEntry:
-    entry = _decode_owner(value)
-    if entry.lost_at is not None:
-        _parse_instant(entry.lost_at)
-    _check_charges(entry.charges)
-    return entry
-
-
-def _check_charges(charges: Charges | None) -> None:
-    if charges is not None:
-        shares = (epsilon for place in charges.places or () for epsilon in place.shares)
-        for epsilon in (*shares, *(time.epsilon for time in charges.times or ())):
-            _parse_epsilon(epsilon)
-
-
-def _read_start(_: str, value: bytes) -> StartEntry:
-    entry = _decode_start(value)
-    if entry.lost_at is not None:
-        _parse_instant(entry.lost_at)
-    if entry.ledger != LEDGER_VERSION:
-        raise LedgerError(
-            f"the ledger has format {entry.ledger}: expected {LEDGER_VERSION}; run a version of location-monitor that "
-            f"writes format {entry.ledger}"
-        )
-    return entry
 
 
 _READERS: Final[dict[bytes, Callable[[str, bytes], LedgerEntry]]] = {
@@ -221,8 +146,8 @@ _READERS: Final[dict[bytes, Callable[[str, bytes], LedgerEntry]]] = {
     AT_TIMES.encode(): _read_at_times,
     HOT_SPOTS.encode(): _read_hot_spots,
     DWELL.encode(): _read_dwell,
-    OWNER.encode(): _read_owner,
-    LEDGER.encode(): _read_start,
+    OWNER.encode(): lambda _, value: _decode_owner(value),
+    LEDGER.encode(): lambda _, value: _decode_ledger(value),
 }
 
 
@@ -243,7 +168,7 @@ def read_record(
         return reader((named.get("ce_id") or b"").decode(), value or b"")
     except LedgerError as error:
         raise LedgerError(f"{_name_record(key, named)} is invalid: {error}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TimeError, EpsilonError) as error:
+    except (*UNREADABLE, TimeError) as error:
         raise LedgerError(
             f"{_name_record(key, named)} cannot be read as {kind}: {error}. The ε that it spent is not known; check "
             "which other producers write to kafka.topics.alerts"

@@ -12,14 +12,12 @@ from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, Unpack
 from urllib.parse import quote
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, compute_p_value
-from monitor.records.charges_record import EPSILON_PATTERN
+from monitor.records.fields import EPSILON_PATTERN, encode, format_time
 from monitor.records.visits import ID_BYTES, remove_default
-from monitor.time.instants import format_instant
 
 TYPE_PREFIX: Final = "org.location-monitor."
 OVER_TIME: Final = f"{TYPE_PREFIX}over_time"
@@ -202,8 +200,6 @@ class OutputRecord(NamedTuple):
     timestamp_ms: int
 
 
-encode: Final = msgspec.json.Encoder().encode
-format_time = lru_cache(maxsize=1024)(format_instant)
 _quote_source = lru_cache(maxsize=16)(quote)
 
 

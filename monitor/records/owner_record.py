@@ -3,61 +3,67 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final, Literal
+from typing import Annotated, Final
 
-from pydantic import Field
+from msgspec import Meta, field
 
-from monitor.records.charges_record import Charges, ChargesRecord
-from monitor.records.output_records import (
-    LEDGER,
-    OWNER,
-    Contract,
-    Name,
-    OutputRecord,
-    Time,
-    encode,
-    format_time,
-    make_record,
-)
-from monitor.records.visits import remove_default
+from monitor.errors import LedgerError
+from monitor.records.charges_record import Charges
+from monitor.records.fields import Name, Positive, Time, Value, Whole, check_time, encode, format_time
+from monitor.records.output_records import LEDGER, OWNER, OutputRecord, make_record
 
 LEDGER_VERSION: Final = 1
 """The version of the ledger format that this build writes and reads, so that a later build can change the format."""
 
 
-class OwnerRecord(Contract):
+_Partitions = Annotated[Positive, Meta(description="The number of output partitions that the shards use (Q).")]
+_LostAt = Annotated[Time | None, Meta(description="When an earlier ledger was lost; all budget counted as spent then.")]
+
+
+class OwnerRecord(Value, frozen=True):
     """The writer of a ledger partition from this record on. Subscribers skip it. Key: owner."""
 
     service: Name
-    fingerprint: str = Field(description="Digest of all settings that decide facts, except the person key.")
+    fingerprint: Annotated[str, Meta(description="Digest of all settings that decide facts, except the person key.")]
     input_topic_id: str
-    partitions: int = Field(ge=1, description="The number of output partitions that the shards use (Q).")
-    lost_at: Time | None = Field(description="When an earlier ledger was lost; all budget counted as spent then.")
-    input_since: int | None = Field(description="The slot from which the input is complete, if some of it was lost.")
-    input_partitions: int = Field(ge=0, description="The highest number of input partitions seen.")
-    charges: ChargesRecord | None = Field(
-        default=None, json_schema_extra=remove_default, description="What the configuration may charge one person."
+    partitions: _Partitions
+    lost_at: _LostAt
+    input_since: Annotated[
+        int | None, Meta(description="The slot from which the input is complete, if some of it was lost.")
+    ]
+    input_partitions: Annotated[Whole, Meta(description="The highest number of input partitions seen.")]
+    # null is written too: msgspec does not compare a value with what a `default_factory` returns.
+    charges: Annotated[Charges | None, Meta(description="What the configuration may charge one person.")] = field(
+        default_factory=lambda: None
     )
-    tick: int | None = Field(
-        default=None,
-        json_schema_extra=remove_default,
-        description="Present only for a tick that had nothing to answer.",
-    )
-    incomplete: int | None = Field(
-        default=None,
-        json_schema_extra=remove_default,
-        description="Present only after a tick of which not all answers were published. The others are lost.",
-    )
+    tick: Annotated[int | None, Meta(description="Present only for a tick that had nothing to answer.")] = None
+    incomplete: Annotated[
+        int | None,
+        Meta(description="Present only after a tick of which not all answers were published. The others are lost."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Raise TimeError if `lost_at` does not exist."""
+        check_time(self.lost_at)
 
 
-class LedgerRecord(Contract):
+class LedgerRecord(Value, frozen=True):
     """The first record of each output partition: it names the ledger's service. Subscribers skip it. Key: ledger."""
 
-    ledger: Literal[1] = Field(description="Version of the format.")
+    ledger: Annotated[int, Meta(description="Version of the format.", extra_json_schema={"const": LEDGER_VERSION})]
     service: Name
-    partitions: int = Field(ge=1, description="The number of output partitions that the shards use (Q).")
-    lost_at: Time | None = Field(description="When an earlier ledger was lost; all budget counted as spent then.")
-    input_topic_id: str = Field(description="ID of the input topic when the ledger began.")
+    partitions: _Partitions
+    lost_at: _LostAt
+    input_topic_id: Annotated[str, Meta(description="ID of the input topic when the ledger began.")]
+
+    def __post_init__(self) -> None:
+        """Raise TimeError if `lost_at` does not exist, LedgerError if the ledger has another version."""
+        check_time(self.lost_at)
+        if self.ledger != LEDGER_VERSION:
+            raise LedgerError(
+                f"the ledger has format {self.ledger}: expected {LEDGER_VERSION}; run a version of location-monitor "
+                f"that writes format {self.ledger}"
+            )
 
 
 def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -81,20 +87,18 @@ def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the 
     `tick` is set if a tick was decided but had nothing to answer. This distinguishes the tick from a lost tick.
     `incomplete` is a tick whose other answers are lost.
     """
-    value: dict[str, Any] = {
-        "service": service,
-        "fingerprint": fingerprint,
-        "input_topic_id": input_topic_id,
-        "partitions": partitions,
-        "lost_at": None if lost_at is None else format_time(lost_at),
-        "input_since": input_since,
-        "input_partitions": input_partitions,
-        "charges": charges,
-    }
-    if tick is not None:
-        value["tick"] = tick
-    if incomplete is not None:
-        value["incomplete"] = incomplete
+    value = OwnerRecord(
+        service=service,
+        fingerprint=fingerprint,
+        input_topic_id=input_topic_id,
+        partitions=partitions,
+        lost_at=None if lost_at is None else format_time(lost_at),
+        input_since=input_since,
+        input_partitions=input_partitions,
+        charges=charges,
+        tick=tick,
+        incomplete=incomplete,
+    )
     return _make_tickless_record(source, OWNER, "owner", partition, at, encode(value))
 
 
@@ -109,13 +113,8 @@ def make_ledger_record(
     input_topic_id: str = "",
 ) -> OutputRecord:
     """Return the first record of an output partition. `at` and `lost_at` are instants."""
-    value = {
-        "ledger": LEDGER_VERSION,
-        "service": service,
-        "partitions": partitions,
-        "lost_at": None if lost_at is None else format_time(lost_at),
-        "input_topic_id": input_topic_id,
-    }
+    lost = None if lost_at is None else format_time(lost_at)
+    value = LedgerRecord(LEDGER_VERSION, service, partitions, lost, input_topic_id)
     return _make_tickless_record(source, LEDGER, "ledger", partition, at, encode(value))
 
 

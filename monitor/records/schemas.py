@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import cleandoc
 from typing import Any, Final
 
+import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -12,6 +14,7 @@ from monitor.records.checkpoints import CHECKPOINT, CheckpointRecord
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.records.dwell import DwellSnapshot
 from monitor.records.examples import make_examples
+from monitor.records.fields import describe_fraction
 from monitor.records.output_records import (
     AT_TIMES,
     DWELL,
@@ -32,7 +35,7 @@ Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _VISITS: Final[tuple[type[BaseModel], ...]] = (VisitBatch, Visit)
-_ALERTS: Final[tuple[type[BaseModel], ...]] = (
+_ALERTS: Final[tuple[type, ...]] = (
     OverTimeAlert,
     AtTimesSnapshot,
     HotSpotsSnapshot,
@@ -54,7 +57,7 @@ def build_alerts_schema() -> Schema:
     return _build_any_of("Alerts", "The values of the output topic, by the header ce_type.", _ALERTS)
 
 
-def _build_any_of(title: str, description: str, models: Sequence[type[BaseModel]]) -> Schema:
+def _build_any_of(title: str, description: str, models: Sequence[type]) -> Schema:
     return {
         "$schema": DIALECT,
         "title": title,
@@ -64,10 +67,24 @@ def _build_any_of(title: str, description: str, models: Sequence[type[BaseModel]
     }
 
 
-def _build_definitions(models: Sequence[type[BaseModel]], template: str) -> Schema:
-    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=template)
-    definitions: Schema = schema["$defs"]
-    return definitions
+def _build_definitions(models: Sequence[type], template: str) -> Schema:
+    """Return the schemas of models of pydantic and of structs, by name."""
+    pydantic = [model for model in models if issubclass(model, BaseModel)]
+    _, schema = models_json_schema([(model, "validation") for model in pydantic], ref_template=template)
+    structs = [model for model in models if not issubclass(model, BaseModel)]
+    _, definitions = msgspec.json.schema_components(
+        structs, schema_hook=describe_fraction, ref_template=template.format(model="{name}")
+    )
+    return {**schema.get("$defs", {}), **{name: _tidy(definition) for name, definition in definitions.items()}}
+
+
+def _tidy(definition: Schema) -> Schema:
+    """Remove the indent of the docstring, and the defaults: a key that is left out is not null."""
+    properties = {
+        name: {key: value for key, value in each.items() if key != "default"}
+        for name, each in definition["properties"].items()
+    }
+    return {**definition, "description": cleandoc(definition["description"]), "properties": properties}
 
 
 def _remove_discriminators(schema: Any) -> Any:
@@ -81,7 +98,7 @@ def _refer_to(kind: str, name: str) -> Schema:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-def _describe_event(title: str, ce_type: str, model: type[BaseModel], key: str) -> Schema:
+def _describe_event(title: str, ce_type: str, model: type, key: str) -> Schema:
     """Return a message of the output topic: CloudEvents headers with its own ce_type, and its payload."""
     return {
         "title": title,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-import msgspec
 import pytest
 
 from monitor.kinds.at_times.monitor import AtTimes
@@ -23,6 +22,7 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 from monitor.records.charges_record import Charges
+from monitor.records.fields import encode
 from monitor.records.owner_record import make_ledger_record
 from monitor.ticks.decide import Decider
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
@@ -211,7 +211,7 @@ class TestCutTick:
         announce(state, only_first)
         assert state.summarize_spent().unanswered == set()
         assert state.last_terms is not None
-        charges = Charges(declare_charges(only_first).digest, only_first.max_lead)
+        charges = Charges(declare_charges(only_first).digest, only_first.max_lead, None, None)
         state.terms = state.last_terms = replace(state.last_terms, charges=charges)
         assert state.summarize_spent().unanswered == {("stations", "place-1")}
 
@@ -267,10 +267,10 @@ class TestCharges:
         )
         charges = declare_charges(wide)
         assert (charges.places, charges.times) == (None, None)
-        assert len(msgspec.json.encode(charges)) < 100
+        assert len(encode(charges)) < 100
         narrow = replace_monitors(wide, over_time=(OverTime("all", tuple(range(1_000)), rules[:1_000]),))
         assert declare_charges(narrow).places is not None
-        assert len(msgspec.json.encode(declare_charges(narrow))) <= MAX_CHARGES_BYTES
+        assert len(encode(declare_charges(narrow))) <= MAX_CHARGES_BYTES
 
     def test_check_of_many_locations_is_fast(self, parameters: Parameters) -> None:
         """The check of 100,000 recently answered locations is fast."""

@@ -183,14 +183,14 @@ def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
     records: list[OutputRecord] = [terms_record(), terms_record(input_topic_id="i")]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
-            records.append(terms_record(input_topic_id="i", charges=Charges("0" * 16, tick)))
+            records.append(terms_record(input_topic_id="i", charges=Charges("0" * 16, tick, None, None)))
         records += answers
     spent = fold(records, parameters.grid).summarize_spent()
     found = {mark.tick: max_lead for marks in spent.marks.values() for mark, max_lead in marks}
     assert found == {tick: None if tick < 4 else 4 if tick < 9 else 9 for tick in found}
     assert set(found.values()) == {None, 4, 9}
     assert spent.owned
-    assert spent.charges == Charges("0" * 16, 9)
+    assert spent.charges == Charges("0" * 16, 9, None, None)
 
 
 def test_answers_without_marks_leave_no_entry() -> None:

@@ -28,9 +28,9 @@ from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.records.checkpoints import NOT_IN_THE_TREE
-from monitor.records.ledger_entries import OwnerEntry, read_record
+from monitor.records.ledger_entries import read_record
 from monitor.records.output_records import OutputRecord
-from monitor.records.owner_record import make_ledger_record
+from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
@@ -99,7 +99,9 @@ class Ledger:
         """Return the ticks of which answers are recorded as lost, in committed transactions."""
         committed = [record for is_committed, record in self.records if is_committed]
         entries = [read_record(record.key, record.value, record.headers) for record in committed]
-        return {entry.incomplete for entry in entries if isinstance(entry, OwnerEntry) and entry.incomplete is not None}
+        return {
+            entry.incomplete for entry in entries if isinstance(entry, OwnerRecord) and entry.incomplete is not None
+        }
 
 
 @dataclass

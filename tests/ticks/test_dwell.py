@@ -117,7 +117,7 @@ def test_charges_and_version_have_the_rule(make_parameters: Make) -> None:
     """The charges declare the ε of dwell times, and the version changes with each part of the rule."""
     parameters = scheme_with(make_parameters)
     (declared,) = declare_charges(parameters).times or ()
-    assert (declared.kind, declared.epsilon) == ("dwell", "1/2")
+    assert (declared.kind, declared.epsilon) == ("dwell", Fraction(1, 2))
     changed = ({"epsilon": Fraction(1)}, {"longest": 60}, {"per_person": 2})
     versions = {compute_version(scheme_with(make_parameters, **rule), "f") for rule in ({}, *changed)}
     assert len(versions) == 4

@@ -219,7 +219,7 @@ class TestThreePartitions:
         """Charges that are too large for an owner record are not known, so such an owner may not continue."""
         scene = make_scene(1)
         rules = TakeoverRules(scene.old, PeriodLimits(STATED * 9, STATED), declare_charges(scene.old))
-        other = Charges("0" * 16, 1)
+        other = Charges("0" * 16, 1, None, None)
         spent = {0: replace(LedgerState().summarize_spent(), owned=True, charges=other)}
         assert rules.find_others(spent) == {0: other}
         assert not rules.fits_with(spent, {0: other}, TICK)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import ClassVar, Final
 
-from monitor.privacy.epsilon import format_epsilon
 from monitor.records.charges_record import TimeCharges
 from monitor.time.instants import format_duration, format_instant
 from monitor.time.schedule import Schedule
@@ -37,7 +36,7 @@ class ChargedTimes:
         return TimeCharges(
             monitor=self.name,
             kind=self.kind,
-            epsilon=format_epsilon(self.epsilon),
+            epsilon=self.epsilon,
             horizon=format_duration(self.horizon),
             at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),
             timezone=None if times.zone is None else times.zone.key,

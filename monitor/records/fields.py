@@ -1,0 +1,79 @@
+"""The fields of output records: their types with limits and descriptions, and how they are written and read as JSON.
+
+Each record has one definition, a `Struct` with its fields in the order of the wire. The published schemas come from it
+(`monitor.records.schemas`), and so do the bytes that the service writes and every reader reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from monitor.privacy.epsilon import format_epsilon, parse_recorded
+from monitor.records.visits import ID_BYTES
+from monitor.time.instants import format_instant, parse_instant
+
+_R = TypeVar("_R", bound=Struct)
+
+EPSILON_PATTERN: Final = r"^[1-9][0-9]*(/[1-9][0-9]*)?$"
+_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
+
+Time = Annotated[str, Meta(pattern=_TIME, description="UTC, with Z.", extra_json_schema={"format": "date-time"})]
+Epsilon = Annotated[Fraction, Meta(description='ε, reduced: "1/2" or "3".')]
+Tick = Annotated[int, Meta(description="Tick t closes slot t, at its as_of.")]
+Location = Annotated[str, Meta(min_length=1, max_length=ID_BYTES)]
+Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]+$")]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+Positive = Annotated[int, Meta(ge=1)]
+Whole = Annotated[int, Meta(ge=0)]
+
+
+class Value(Struct, frozen=True, omit_defaults=True):
+    """The value of an output record. Unknown keys are ignored. A key is left out if it has its default."""
+
+
+read_epsilon = lru_cache(maxsize=1024)(parse_recorded)
+read_time = lru_cache(maxsize=4096)(parse_instant)
+format_time = lru_cache(maxsize=1024)(format_instant)
+
+
+def check_time(time: str | None) -> None:
+    """Raise TimeError if a time does not exist, such as 24:30."""
+    if time is not None:
+        read_time(time)
+
+
+def _decode_fraction(_: type, value: object) -> Fraction:
+    """Return ε. `Fraction` is the one type of the records that msgspec does not know."""
+    if not isinstance(value, str):
+        raise ValueError(f"ε is a JSON {type(value).__name__}: expected a string")  # noqa: TRY004  # msgspec adds the path
+    return read_epsilon(value)
+
+
+def _encode_fraction(value: object) -> str:
+    if not isinstance(value, Fraction):
+        raise NotImplementedError(type(value).__name__)
+    return format_epsilon(value)
+
+
+def describe_fraction(_: type) -> dict[str, Any]:
+    """Return the JSON Schema of ε."""
+    return {"type": "string", "pattern": EPSILON_PATTERN}
+
+
+encode: Final = msgspec.json.Encoder(enc_hook=_encode_fraction).encode
+"""Write a value as JSON. The same value always has the same bytes."""
+
+
+def make_decoder(form: type[_R]) -> Callable[[bytes], _R]:
+    """Return the function that reads a record of this form. It raises the errors in `UNREADABLE`."""
+    return msgspec.json.Decoder(form, dec_hook=_decode_fraction).decode
+
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""The errors of a decoder: the bytes are not JSON, or not a record of the form."""
