@@ -147,13 +147,13 @@ class _Parser:
             self.problems.append(Problem(key, format_value(key, entry), "a mapping with name, kind, epsilon, …"))
             return None
         kind = entry.get("kind")
-        model = KINDS.get(kind) if isinstance(kind, str) else None
-        if model is None:
+        known = KINDS.get(kind) if isinstance(kind, str) else None
+        if known is None:
             value = format_value(f"{key}.kind", kind) if "kind" in entry else "missing"
             *first, last = KINDS
             self.problems.append(Problem(f"{key}.kind", value, f"{', '.join(first)} or {last}", "Set one of them."))
             return None
-        return self._validate(model, entry, key) or self._validate_keys(model, entry)
+        return self._validate(known.keys, entry, key) or self._validate_keys(known.keys, entry)
 
     def _validate(self, model: type[Model], value: object, key: str) -> Model | None:
         try:

@@ -20,13 +20,13 @@ from monitor.config import Config
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_case import compute_charges
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
-from monitor.operate.check.wording import PRIORS
 from monitor.page.current_places import STATES, Place, Recount
 from monitor.page.languages import Texts, Words, format_machine_time
 from monitor.page.static_files import Static
 from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND
+from monitor.values.wording import PRIORS
 
 SECONDS: Final = (120, 60, 30, 10, 1)
 """How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""

@@ -1,1 +1,1 @@
-"""Single values that people write: their checks, their forms in messages, and similar names."""
+"""Single values that people write or read: their checks, their words, and similar names."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from monitor.errors import FailedError
+from monitor.kinds.report_delays import ReportDelays
 from monitor.operate.plan.find_plans import find
 from monitor.operate.plan.outcomes import PlanOutcome
-from monitor.operate.report_delays import ReportDelays
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy

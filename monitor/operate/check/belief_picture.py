@@ -7,8 +7,8 @@ from fractions import Fraction
 from html import escape
 from typing import Final, NamedTuple
 
-from monitor.operate.check.wording import PRIORS, format_belief, format_percent
 from monitor.privacy.alarm_chances import compute_belief
+from monitor.values.wording import PRIORS, format_belief, format_percent
 
 _SIDE: Final = 200
 _LEFT: Final = 56

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -13,35 +13,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from monitor.operate.check.report import (
-    ASSUMPTION,
-    SELDOM,
-    CheckReport,
-    DwellNoise,
-    LowerBounds,
-    MonitorReport,
-    Pause,
-    Ranking,
-)
-from monitor.operate.check.wording import (
-    PRIORS,
-    format_amount,
-    format_belief,
-    format_factor,
-    format_percent,
-    format_power,
-    spell_duration,
-)
+from monitor.kinds.all_kinds import KINDS
+from monitor.operate.check.report import ASSUMPTION, CheckReport, MonitorReport
 from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
+from monitor.values.wording import PRIORS, explain_factor, format_belief, format_percent, spell_duration
 
 _BAR: Final = 12
 """The width of the bar of a chance of 100 %."""
 
-PAUSE: Final = (
-    "A noisy answer counts for W + F ticks. W is the window, and F is how far after its report a visit may end "
-    "(accept_ahead and default_stay), both in slots."
-)
 CHANGE: Final = (
     "If the two differ in locations, windows, times or the registry, the new one has a separate set of facts in Redis. "
     "Redis needs twice the memory until the old facts have expired. Start a new instance, wait until it is ready, and "
@@ -59,33 +39,28 @@ def render(report: CheckReport, console: Console) -> None:
         say(f"  {verdict.level:7}  {verdict}")
     _render_payments(report, say)
     _render_beliefs(report, say)
-    pauses = [f"{monitor.name}: {_describe_pause(monitor.pause)}" for monitor in report.monitors if monitor.pause]
-    say.print_section("How long a pause lasts", pauses, PAUSE)
+    _print_notes(report, say, silence=True)
     if any(monitor.odds for monitor in report.monitors):
         say.print_heading("How often an alarm is false")
     for monitor in report.monitors:
         if monitor.odds:
             _render_odds(monitor, say)
-    for heading, texts in _describe_counts(report).items():
-        say.print_section(heading, texts)
-    counted = (f"{one.monitor}: {one.describe()}" for one in report.counted)
+    _print_notes(report, say, silence=False)
+    counted = (f"{one.monitor}: {one.text}" for one in report.counted)
     say.print_section("What an answer counts, with these report delays", counted)
     say.print_heading("If it replaces another configuration")
     say(CHANGE)
 
 
-def _describe_counts(report: CheckReport) -> Mapping[str, Sequence[str]]:
-    """Return, by heading, how far the counts of hot spots, lower bounds and dwell times are from the true values."""
-    named = [(f"{monitor.name}: ", monitor) for monitor in report.monitors]
-    return {
-        "What hot spots mean": [
-            name + _describe_ranking(each.ranking, report.locations) for name, each in named if each.ranking
-        ],
-        "What lower bounds mean": [
-            name + _describe_lower_bounds(each.lower_bounds) for name, each in named if each.lower_bounds
-        ],
-        "What dwell times mean": [name + _describe_dwell(each.dwell) for name, each in named if each.dwell],
-    }
+def _print_notes(report: CheckReport, say: Printer, *, silence: bool) -> None:
+    """Print the notes of each kind below their heading: those about silence, or the others."""
+    sections: dict[tuple[str, str], list[str]] = {}
+    for kind in KINDS:
+        for monitor in report.monitors:
+            if monitor.kind == kind and (note := monitor.note) is not None and note.is_silence == silence:
+                sections.setdefault((note.heading, note.introduction), []).append(f"{monitor.name}: {note.text}")
+    for (heading, introduction), texts in sections.items():
+        say.print_section(heading, texts, introduction)
 
 
 def _render_payments(report: CheckReport, say: Printer) -> None:
@@ -96,7 +71,7 @@ def _render_payments(report: CheckReport, say: Printer) -> None:
     say(f"  ε in the worst case of this configuration: {total} = {terms}")
     say("  ε charged so far: 0 before the first answer; `location-monitor audit` computes it from the answers")
     say(
-        f"In the worst case everything published is at most {_format_factor(report.total)} times as likely as without "
+        f"In the worst case everything published is at most {explain_factor(report.total)} times as likely as without "
         "some of the person's visits."
     )
     say(ASSUMPTION)
@@ -172,51 +147,3 @@ def _render_odds(monitor: MonitorReport, say: Printer) -> None:
             format_percent(odds.over_updates),
         )
     say.console.print(Padding(table, (0, 0, 1, 4)))
-
-
-def _describe_pause(pause: Pause) -> str:
-    length = f"W + F = {pause.ticks} ticks ({spell_duration(pause.duration)})"
-    if pause.answers == 1:
-        return f"after a noisy answer the location is paused; the next answer comes {length} later at the earliest."
-    last = pause.ticks - pause.answers + 1
-    if last <= 1:
-        return f"no pause: up to {pause.answers} noisy answers in any {length}, so there may be one at every tick."
-    after = spell_duration(pause.duration // pause.ticks * last)
-    return (
-        f"up to {pause.answers} noisy answers in any {length}. If they come at consecutive ticks, the next answer "
-        f"comes {last} ticks ({after}) after the last of them."
-    )
-
-
-def _describe_ranking(ranking: Ranking, locations: int) -> str:
-    mean = format_amount(ranking.mean_noise)
-    return (
-        f"{min(ranking.top, locations)} of {locations} locations are named, each with an upper bound of its "
-        f"number of people; none is called safe. Noise adds {mean} people to a count on average, "
-        f"and fewer than {ranking.below} to every count with a chance of {format_percent(1 - SELDOM)}."
-    )
-
-
-def _describe_lower_bounds(bounds: LowerBounds) -> str:
-    return (
-        f"a bound is {format_amount(bounds.mean_noise)} people below the number of people with consent on average, and "
-        f"fewer than {bounds.below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are "
-        "not counted. "
-        f"That one of them did not consent changes the chance of a bound by a factor of at most "
-        f"{_format_factor(bounds.epsilon)}."
-    )
-
-
-def _describe_dwell(noise: DwellNoise) -> str:
-    return (
-        f"the number of visits has a standard deviation of {format_amount(noise.deviation)}, in both directions, so "
-        f"nothing about it is certain. At most {noise.visits_per_person} visits of each person count, each with a "
-        f"length of at most {spell_duration(noise.longest_visit)}."
-    )
-
-
-def _format_factor(epsilon: Fraction) -> str:
-    """Format e^ε, with its value unless that is too large to be meaningful."""
-    if epsilon > 20:  # noqa: PLR2004  # more than half a billion
-        return format_power(epsilon)
-    return f"{format_power(epsilon)} = {format_factor(epsilon)}"

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal
 
+from monitor.kinds.all_kinds import KINDS
+from monitor.kinds.words import Note
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import Counted
 from monitor.privacy.epsilon import format_epsilon
@@ -17,9 +19,6 @@ Level = Literal["useless", "risky", "fine"]
 USELESS: Final = "useless"
 RISKY: Final = "risky"
 FINE: Final = "fine"
-
-SELDOM: Final = 0.05
-"""Up to this chance of a false alarm at an empty location, a monitor is fine. Proposed thresholds keep below it."""
 
 OFTEN: Final = 0.2
 """Above this chance, the monitor is useless: too many of its alarms are about empty locations."""
@@ -57,53 +56,12 @@ class Odds:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """The pause after k = `answers` noisy answers. A mark runs for `ticks` = W + F ticks, which last for `duration`."""
-
-    ticks: int
-    duration: int
-    answers: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The noise of the counts of hot spots, of which the `top` highest are published.
-
-    It is `mean_noise` people on average. With a chance above 1 - `SELDOM`, it is less than `below` at all locations.
-    """
-
-    top: int
-    mean_noise: float
-    below: int
-
-
-@dataclass(frozen=True, slots=True)
-class LowerBounds:
-    """The noise of lower bounds: a bound is `mean_noise` people below the number who consented, on average.
-
-    At one location, the gap is less than `below` people with a chance above 1 - `SELDOM`.
-    """
-
-    epsilon: Fraction
-    mean_noise: float
-    below: int
-
-
-@dataclass(frozen=True, slots=True)
-class DwellNoise:
-    """The two-sided noise of dwell times: `deviation` is the standard deviation of the number of visits."""
-
-    longest_visit: int
-    visits_per_person: int
-    deviation: float
-
-
-@dataclass(frozen=True, slots=True)
 class MonitorReport:
     """The cost of one monitor, and the chances of its false alarms.
 
     `one_visit`: the most ε that one visit costs for each `per`, a place or a designated time.
-    `updates`: W for `over_time`, the most ticks within a horizon for `at_times`, or 1 for `hot_spots` and `dwell`.
+    `updates`: the number of answers that together are one occasion for a false alarm. `note`: the figures that only its
+    kind has.
     """
 
     name: str
@@ -115,11 +73,8 @@ class MonitorReport:
     one_visit: Fraction
     per: str
     updates: int
-    pause: Pause | None
     odds: tuple[Odds, ...]
-    ranking: Ranking | None
-    lower_bounds: LowerBounds | None
-    dwell: DwellNoise | None
+    note: Note | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +101,15 @@ class CheckReport:
         return tuple(str(verdict) for verdict in self.verdicts if verdict.level != FINE)
 
     def to_tree(self) -> dict[str, Any]:
-        """Return the report as an object for JSON: ε as exact strings ("1/2"), durations as in the configuration."""
+        """Return the report as an object for JSON: ε as exact strings ("1/2"), durations as in the configuration.
+
+        Each monitor has the keys of the notes of all kinds; those of other kinds are null.
+        """
         tree = make_tree(self)
-        for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
-            if monitor.pause is not None:
-                entry["pause"]["duration"] = format_duration(monitor.pause.duration)
-            if monitor.dwell is not None:
-                entry["dwell"]["longest_visit"] = format_duration(monitor.dwell.longest_visit)
+        notes = dict.fromkeys(kind.words.note_key for kind in KINDS.values())
+        for entry in tree["monitors"]:
+            note = entry.pop("note")
+            entry.update(notes, **{KINDS[entry["kind"]].words.note_key: note and note["tree"]})
         return tree | {
             "period": format_duration(self.period),
             "assumption": ASSUMPTION,

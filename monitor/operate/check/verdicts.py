@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from monitor.config.kafka_and_redis import find_url_password
 from monitor.config.registry import Location
 from monitor.config.sections import ClockSettings
 from monitor.config.whole_config import Config
-from monitor.config.worst_case import compute_max_lead
-from monitor.kinds.over_time.keys import OverTimeMonitor
+from monitor.kinds.words import SELDOM, Words
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import Counted
-from monitor.operate.check.report import FINE, OFTEN, RISKY, SELDOM, USELESS, Level, MonitorReport, Verdict
-from monitor.operate.check.wording import format_amount, format_percent
+from monitor.operate.check.report import FINE, OFTEN, RISKY, USELESS, Level, MonitorReport, Verdict
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import MILLISECOND, format_duration
+from monitor.values.wording import format_percent
 
 SHORTEST_READING: Final = 100 * MILLISECOND
 """The time for reading the visits of a tick, in microseconds. Reading took 11 to 73 ms on a machine with two cores."""
@@ -25,15 +24,16 @@ SHORTEST_READING: Final = 100 * MILLISECOND
 
 def list_verdicts(
     config: Config,
-    monitors: Sequence[MonitorReport],
+    monitors: Sequence[tuple[Words[Any], MonitorReport]],
     overlap: Overlap | None,
     counted: Sequence[Counted],
     registry: Sequence[Location],
 ) -> Iterator[Verdict]:
     """Yield a verdict for each monitor, and one for each other choice that is useless or risky."""
-    for monitor in monitors:
-        yield _judge_monitor(monitor, len(registry))
-    yield from _judge_answers(config)
+    for words, monitor in monitors:
+        yield _judge_monitor(words, monitor)
+    for words, monitor in monitors:
+        yield from (Verdict(USELESS, monitor.name, text) for text in words.list_useless_keys())
     if overlap is not None and (warning := overlap.make_warning()) is not None:
         yield Verdict(RISKY, "visits", warning)
     for one in counted:
@@ -49,7 +49,7 @@ def list_verdicts(
         yield Verdict(RISKY, "locations", text)
 
 
-def _judge_monitor(monitor: MonitorReport, locations: int) -> Verdict:
+def _judge_monitor(words: Words[Any], monitor: MonitorReport) -> Verdict:
     """Judge the false alarms at an empty location; of several shares of ε, those of the smallest."""
     empty = [odds for odds in monitor.odds if odds.people == 0]
     if not empty:
@@ -60,28 +60,13 @@ def _judge_monitor(monitor: MonitorReport, locations: int) -> Verdict:
         f"{format_percent(worst.over_updates)} (threshold {monitor.threshold}, ε of an answer "
         f"{format_epsilon(worst.epsilon)})."
     )
-    if monitor.kind == "at_times":
-        false = format_amount(worst.over_updates * locations)
-        text += f" If all {locations} are empty, {false} have one at each designated time, on average."
+    text += words.describe_false_alarms(worst.over_updates)
     if worst.over_updates <= SELDOM:
         return Verdict(FINE, monitor.name, text)
     better = find_threshold(worst.epsilon, monitor.updates, SELDOM)
     text += f" Raise the threshold to {better} for a chance below {format_percent(SELDOM)}, or raise epsilon."
     level: Level = USELESS if worst.over_updates > OFTEN else RISKY
     return Verdict(level, monitor.name, text)
-
-
-def _judge_answers(config: Config) -> Iterator[Verdict]:
-    for monitor in config.monitors:
-        if isinstance(monitor, OverTimeMonitor):
-            ticks = monitor.window // config.clock.slot + compute_max_lead(config)
-            if monitor.answers_per_window > ticks:
-                text = (
-                    f"answers_per_window is {monitor.answers_per_window}, but a noisy answer counts for only {ticks} "
-                    f"ticks, so more than {ticks} answers are never published, and only make each answer noisier. Set "
-                    f"it to {ticks} or less."
-                )
-                yield Verdict(USELESS, monitor.name, text)
 
 
 def judge_clock(clock: ClockSettings) -> Iterator[Verdict]:

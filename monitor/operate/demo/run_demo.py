@@ -19,7 +19,6 @@ from monitor.audit import audit
 from monitor.client.describe_records import moment
 from monitor.config import load_valid_config
 from monitor.errors import FailedError
-from monitor.operate.check.wording import describe_belief
 from monitor.operate.demo.examples import copy_examples
 from monitor.operate.demo.page import DemoPage, choose_port, write_recount
 from monitor.operate.demo.screen import Screen
@@ -33,6 +32,7 @@ from monitor.operate.replay.output import write_output
 from monitor.service.wiring import Settings
 from monitor.time.clock import Clock, SteppedClock
 from monitor.time.instants import DAY
+from monitor.values.wording import describe_belief
 
 DAYS: Final = 14
 SECONDS: Final = 38.0

@@ -10,13 +10,13 @@ from itertools import combinations
 from typing import Any
 
 from monitor.errors import ContradictionError
-from monitor.operate.check.wording import format_percent
-from monitor.operate.plan.designs import Design
+from monitor.kinds.designs import Design
 from monitor.operate.plan.outcomes import Plan
 from monitor.operate.plan.solve import find_plans, solve
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration
+from monitor.values.wording import format_percent
 
 
 def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import ValidationError
 
 from monitor.config.describe_problems import list_problems
 from monitor.errors import UsageError
 from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.at_times.words import design_at_times
+from monitor.kinds.designs import Design
+from monitor.kinds.over_time.words import design_over_time
 from monitor.operate.plan.conflict import explain_contradiction
-from monitor.operate.plan.designs import Design, design_at_times, design_over_time
 from monitor.operate.plan.outcomes import PlanOutcome, evaluate
 from monitor.operate.plan.solve import find_plans, rank
 from monitor.operate.plan.targets import Targets
@@ -22,8 +24,6 @@ from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 SLOTS: Final = (15 * MINUTE, HOUR, 6 * HOUR, DAY)
 WINDOWS: Final = (DAY, 7 * DAY, 14 * DAY, 28 * DAY)
 ANSWERS: Final = (1, 2, 3)
-
-_OVER_TIME_FIT: Final = "--window must be at least one slot, and --window and --accept-ahead a whole number of slots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,11 @@ class OverTimeOptions:
     answers: int | None = None
     accept_ahead: int = 0
     locations: int = 1
+    fits: ClassVar = "--window must be at least one slot, and --window and --accept-ahead a whole number of slots"
 
-    def list_designs(self) -> Iterator[Design]:
-        """Yield every design that the options allow."""
+    def list_designs(self, span: int | None = None) -> Iterator[Design]:
+        """Yield every design that the options allow. The windows do not depend on `span`."""
+        del span
         share = Fraction(1, self.locations)
         for window in _choose(self.window, WINDOWS):
             for slot in _choose(self.slot, SLOTS):
@@ -48,16 +50,21 @@ class OverTimeOptions:
 
 @dataclass(frozen=True, slots=True)
 class AtTimesOptions:
-    """The options of `at_times` designs: durations in microseconds; None if not fixed. The horizon is then a day."""
+    """The options of `at_times` designs: durations in microseconds; None if not fixed."""
 
     slot: int | None = None
     at: tuple[str, ...] = ("18:00",)
     timezone: str = "UTC"
     horizon: int | None = None
+    fits: ClassVar = "--horizon must be at least one slot"
 
-    def list_designs(self) -> Iterator[Design]:
-        """Yield every design that the options allow. Raise UsageError if a time or the time zone is invalid."""
-        horizon = DAY if self.horizon is None else self.horizon
+    def list_designs(self, span: int | None = None) -> Iterator[Design]:
+        """Yield every design that the options allow. `span`: the horizon if no option states it.
+
+        Raises:
+            UsageError: a time or the time zone is invalid.
+        """
+        horizon = self.horizon or span or DAY
         monitor = {
             "name": "plan",
             "kind": "at_times",
@@ -97,13 +104,10 @@ def find(targets: Targets, options: OverTimeOptions | AtTimesOptions) -> tuple[P
             "Nothing bounds ε: add --pays-at-most, --epsilon, or both --false-alarm-every and one of --alarm-at and "
             "--threshold."
         )
-    if isinstance(options, AtTimesOptions) and options.horizon is None:
-        options = replace(options, horizon=targets.find_shortest_span(SECOND))
-    designs = tuple(options.list_designs())
+    designs = tuple(options.list_designs(targets.find_shortest_span(SECOND)))
     if not designs:
-        wanted = _OVER_TIME_FIT if isinstance(options, OverTimeOptions) else "--horizon must be at least one slot"
         tried = ", ".join(format_duration(slot) for slot in _choose(options.slot, SLOTS))
-        raise UsageError(f"No slot fits: {wanted}. Slots tried: {tried}; set --slot.")
+        raise UsageError(f"No slot fits: {options.fits}. Slots tried: {tried}; set --slot.")
     found = rank(find_plans(designs, targets), targets.period)
     if not found:
         raise explain_contradiction(designs, targets)

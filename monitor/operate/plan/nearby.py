@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from monitor.config import Config
 from monitor.config.rules_between_keys import Values, find_broken_rules
-from monitor.config.worst_case import compute_charges, compute_max_lead
+from monitor.config.worst_case import compute_charges, compute_timing
 from monitor.errors import UsageError
-from monitor.kinds.at_times.keys import AtTimesMonitor
-from monitor.kinds.over_time.keys import OverTimeMonitor
-from monitor.operate.plan.designs import Design, design_at_times, design_over_time
+from monitor.kinds.all_kinds import find_words
+from monitor.kinds.configured_monitor import ConfiguredMonitor
+from monitor.kinds.words import Words
 from monitor.operate.plan.outcomes import Plan, PlanOutcome, evaluate
 from monitor.operate.plan.solve import choose_threshold
 from monitor.operate.plan.targets import Targets
@@ -20,8 +21,6 @@ from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND, format_duration
 
 PRESENT = "as it is"
-
-Planned = OverTimeMonitor | AtTimesMonitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +44,43 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
     targets = targets.only(("false_alarms", "alarm", "pays", "counts"))
     privacy = config.privacy.model_copy(update={"epsilon": targets.pays, "period": targets.period})
     base = config.model_copy(update={"privacy": privacy})
-    choices = {
-        monitor.name: tuple(
-            Choice(change, _evaluate(changed, neighbour, targets))
-            for change, changed, neighbour in _list_neighbours(base, index, monitor, targets)
-        )
+    known = {
+        monitor.name: tuple(_list_choices(base, index, monitor, targets))
         for index, monitor in enumerate(config.monitors)
-        if isinstance(monitor, OverTimeMonitor | AtTimesMonitor)  # other kinds have no T
     }
+    choices = {name: of_monitor for name, of_monitor in known.items() if of_monitor}
     if not choices:
         raise UsageError("The configuration has no monitor with a threshold, so there is nothing to plan: add one.")
     return choices
 
 
-def make_plan(config: Config, monitor: Planned) -> Plan:
-    """Return the plan of a configured monitor."""
-    return Plan(_make_design(config, monitor), monitor.epsilon, monitor.threshold)
+def _list_choices(config: Config, index: int, monitor: ConfiguredMonitor, targets: Targets) -> Iterator[Choice]:
+    """Yield the choices for a monitor; none if it has no threshold."""
+    present = _make_plan(config, monitor)
+    if present is None:
+        return
+    for change, changed, neighbour in _list_neighbours(config, index, monitor, present, targets):
+        if (plan := _make_plan(changed, neighbour)) is not None:
+            pays = sum((charge.amount for charge in compute_charges(changed)), Fraction(0))
+            yield Choice(change, evaluate(plan, targets, pays))
 
 
-def _make_design(config: Config, monitor: Planned) -> Design:
-    slot = config.clock.slot
-    if isinstance(monitor, AtTimesMonitor):
-        return design_at_times(slot, monitor)
-    shares = [share / monitor.epsilon for share in monitor.compute_shares().values()]
-    max_lead = compute_max_lead(config)
-    window = monitor.window // slot
-    return design_over_time(slot, window, max_lead, monitor.answers_per_window, (min(shares), max(shares)))
+def _make_plan(config: Config, monitor: ConfiguredMonitor) -> Plan | None:
+    words = _find_words(config, monitor)
+    design, threshold = words.make_design(), words.threshold
+    return None if design is None or threshold is None else Plan(design, monitor.epsilon, threshold)
 
 
-def _evaluate(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:
-    pays = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
-    return evaluate(make_plan(config, monitor), targets, pays)
+def _find_words(config: Config, monitor: ConfiguredMonitor) -> Words[Any]:
+    """Return what the kind of a monitor says about it. Plans are about one location."""
+    return find_words(monitor, compute_timing(config), 1)
 
 
 def _list_neighbours(
-    config: Config, index: int, monitor: Planned, targets: Targets
-) -> Iterator[tuple[str, Config, Planned]]:
+    config: Config, index: int, monitor: ConfiguredMonitor, present: Plan, targets: Targets
+) -> Iterator[tuple[str, Config, ConfiguredMonitor]]:
     yield PRESENT, config, monitor
-    for name, changes in _list_changes(config, monitor, targets):
+    for name, changes in _list_changes(_find_words(config, monitor), present, targets):
         neighbour = monitor.model_copy(update=changes)
         monitors = (*config.monitors[:index], neighbour, *config.monitors[index + 1 :])
         if _is_valid(changed := config.model_copy(update={"monitors": monitors})):
@@ -95,25 +93,22 @@ def _list_neighbours(
 
 
 def _list_changes(
-    config: Config, monitor: Planned, targets: Targets
+    words: Words[Any], present: Plan, targets: Targets
 ) -> Iterator[tuple[str, Mapping[str, int | Fraction]]]:
-    step = max(1, monitor.threshold // 10)
-    thresholds = {monitor.threshold - step, monitor.threshold + step}
+    step = max(1, present.threshold // 10)
+    thresholds = {present.threshold - step, present.threshold + step}
     asked = targets.only(("false_alarms", "alarm"))
     if asked.decides_threshold:
-        thresholds.add(choose_threshold(make_plan(config, monitor).design, asked, monitor.epsilon))
-    for value in sorted(thresholds - {monitor.threshold}):
+        thresholds.add(choose_threshold(present.design, asked, present.epsilon))
+    for value in sorted(thresholds - {present.threshold}):
         if value >= 1:
             yield f"T = {value}", {"threshold": value}
-    for epsilon in (monitor.epsilon / 2, monitor.epsilon * 2):
+    for epsilon in (present.epsilon / 2, present.epsilon * 2):
         yield f"ε = {format_epsilon(epsilon)}", {"epsilon": epsilon}
-    if isinstance(monitor, OverTimeMonitor):
-        for answers in (monitor.answers_per_window - 1, monitor.answers_per_window + 1):
-            if answers >= 1:
-                yield f"k = {answers}", {"answers_per_window": answers}
-    name = "window" if isinstance(monitor, OverTimeMonitor) else "reporting_horizon"
-    if (enough := targets.find_shortest_span(config.clock.slot)) is not None and enough > getattr(monitor, name):
-        yield f"{name} {format_duration(enough)}", {name: enough}
+    yield from words.list_changes()
+    enough = targets.find_shortest_span(words.timing.slot)
+    if enough is not None and enough > words.longest_delay:
+        yield f"{words.limit} {format_duration(enough)}", {words.limit: enough}
 
 
 def _is_valid(config: Config) -> bool:

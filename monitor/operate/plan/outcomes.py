@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.operate.plan.designs import Design
+from monitor.kinds.designs import Design
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates
 from monitor.time.instants import YEAR

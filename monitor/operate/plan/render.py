@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.operate.check.report import ASSUMPTION
-from monitor.operate.check.wording import format_amount, format_percent, format_share
 from monitor.operate.plan.nearby import Choice
 from monitor.operate.plan.outcomes import Plan, PlanOutcome
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import format_duration
+from monitor.values.wording import format_amount, format_percent, format_share
 
 FLOOR = (
     "No one-sided mechanism of the same ε does better: the chance of a false alarm at count f is at least "
@@ -135,7 +135,7 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
     """Return one outcome as JSON."""
     plan, design = outcome.plan, outcome.plan.design
     tree: dict[str, Any] = {
-        "kind": "over_time" if design.mark_lifetime else "at_times",
+        "kind": design.kind,
         "threshold": plan.threshold,
         "epsilon": format_epsilon(plan.epsilon),
         "epsilon_of_an_answer": format_epsilon(plan.smallest_answer),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.operate.plan.designs import Design
+from monitor.kinds.designs import Design
 from monitor.operate.plan.outcomes import Plan, find_missed
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import find_threshold

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.operate.report_delays import ReportDelays
+from monitor.kinds.report_delays import ReportDelays
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, format_duration
 

@@ -18,7 +18,6 @@ import yaml
 
 from monitor import __version__
 from monitor.operate.check.report import ASSUMPTION
-from monitor.operate.check.wording import spell_duration
 from monitor.operate.register.figures import (
     TEMPLATES,
     Figures,
@@ -26,9 +25,9 @@ from monitor.operate.register.figures import (
     Publisher,
     fill_in,
     format_factor,
-    spell_rhythm,
 )
 from monitor.privacy.epsilon import format_epsilon
+from monitor.values.wording import spell_duration, spell_rhythm
 
 _DOMAIN: Final = "Streams of visits. A visit has a person, a place of the public list, an arrival and a departure."
 _UNPROTECTED: Final = (
@@ -87,7 +86,7 @@ def _describe_product(figures: Figures, publisher: Publisher) -> Mapping[str, st
         "title": f"Safe places: {name}",
         "curator": curator,
         "curator_type": publisher.curator_type,
-        "questions": _join_lines(monitor.asks for monitor in figures.monitors),
+        "questions": _join_lines(monitor.words.ask() for monitor in figures.monitors),
         "region": fill_in(publisher.region, "the region that the places are in, and its law"),
         "sector": publisher.sector,
         "published": publisher.published.isoformat(),
@@ -98,7 +97,7 @@ def _describe_product(figures: Figures, publisher: Publisher) -> Mapping[str, st
 
 def _describe_privacy(figures: Figures) -> Mapping[str, str | float]:
     period = spell_duration(figures.report.period)
-    only_two_sided = all(monitor.report.kind == "dwell" for monitor in figures.monitors)
+    only_two_sided = all(monitor.words.in_both_directions for monitor in figures.monitors)
     return {
         "variant": "Pure DP" if only_two_sided else "Custom",
         "domain": f"{_DOMAIN} {ASSUMPTION}",
@@ -118,7 +117,7 @@ def _describe_relation(figures: Figures, period: str) -> str:
         "dataset] / Pr[output | neighbour]; it is bounded by ε. The bound has only this direction: presence is "
         "protected, absence is not."
     )
-    return f"{text} Dwell times are protected in both directions." if figures.has_dwell else text
+    return " ".join((text, *(relation for relation, _noise in figures.in_both_directions)))
 
 
 def _describe_loss(figures: Figures, period: str) -> str:
@@ -138,7 +137,7 @@ def _describe_loss(figures: Figures, period: str) -> str:
 
 
 def _describe_service(figures: Figures) -> Mapping[str, str]:
-    two_sided = ["Two-sided geometric noise for dwell times."] if figures.has_dwell else []
+    two_sided = [noise for _relation, noise in figures.in_both_directions]
     key = figures.valid.config.signing.public_key
     signed = [] if key is None else [f"Answers are signed with the key {key}."]
     software = f"Software: location-monitor {__version__}. {_DRAWN}"
@@ -159,7 +158,7 @@ def _describe_service(figures: Figures) -> Mapping[str, str]:
 
 def _describe_utility(monitor: MonitorFigures) -> str:
     alarms = f" False alarms at an empty place: {monitor.alarms}." if monitor.alarms else ""
-    return f"{monitor.report.name}: {monitor.width}{alarms}"
+    return f"{monitor.report.name}: {monitor.words.describe_width()}{alarms}"
 
 
 def _join_lines(lines: Iterable[str]) -> str:

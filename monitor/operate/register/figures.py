@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from monitor.config import ValidConfig
+from monitor.config.worst_case import compute_timing
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
-from monitor.kinds.all_kinds import AnyMonitor
-from monitor.kinds.at_times.keys import AtTimesMonitor
-from monitor.kinds.hot_spots.keys import HotSpotsMonitor
-from monitor.kinds.over_time.keys import OverTimeMonitor
-from monitor.operate.check import wording
+from monitor.kinds.all_kinds import find_words
+from monitor.kinds.words import Words
 from monitor.operate.check.compute_report import compute_report
-from monitor.operate.check.report import SELDOM, CheckReport, MonitorReport
-from monitor.operate.check.wording import format_percent, spell_duration
-from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
+from monitor.operate.check.report import CheckReport, MonitorReport
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import MILLISECOND
+from monitor.values import wording
+from monitor.values.wording import format_percent
 
 TEMPLATES: Final = resources.files("monitor.operate.register") / "templates"
 
@@ -31,9 +28,6 @@ OPEN: Final = "TO BE FILLED IN"
 CURATOR_TYPES: Final = ("Government", "Industry", "Nonprofit")
 SECTORS: Final = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 """The kinds of publishers and the sectors that the registry knows."""
-
-_NAMED: Final = 8
-"""The largest number of places that a sentence names."""
 
 _EXACT_FACTOR: Final = 12
 """Up to this ε, e^ε has at most six digits, and is written out."""
@@ -62,15 +56,13 @@ def fill_in(value: str | None, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MonitorFigures:
-    """One monitor: its report from `check`, and sentences about it.
+    """One monitor: its report from `check`, and what its kind says about it.
 
-    `asks`: the question that it answers. `width`: how far a published number may be from the truth. `alarms`: how often
-    a number appears where nobody was; "" if there is no threshold.
+    `alarms`: how often a number appears where nobody was; "" if there is no threshold.
     """
 
     report: MonitorReport
-    asks: str
-    width: str
+    words: Words[Any]
     alarms: str
 
 
@@ -95,31 +87,30 @@ class Figures:
     @property
     def has_lower_bounds(self) -> bool:
         """Whether some monitor publishes lower bounds, from visits with consent."""
-        return any(monitor.report.lower_bounds is not None for monitor in self.monitors)
+        return any(monitor.words.counts_consent for monitor in self.monitors)
 
     @property
-    def has_dwell(self) -> bool:
-        """Whether some monitor publishes two-sided estimates."""
-        return any(monitor.report.dwell is not None for monitor in self.monitors)
+    def in_both_directions(self) -> tuple[tuple[str, str], ...]:
+        """The texts about the kinds of monitor whose promise is ordinary differential privacy: relation, and noise."""
+        texts = (monitor.words.in_both_directions for monitor in self.monitors)
+        return tuple(dict.fromkeys(text for text in texts if text is not None))
 
 
 def collect_figures(valid: ValidConfig) -> Figures:
     """Return the figures of a valid configuration: those of `check`, and the retention of the topics."""
     report = compute_report(valid)
-    monitors = zip(valid.config.monitors, report.monitors, strict=True)
+    timing, locations = compute_timing(valid.config), len(valid.locations)
+    words = (find_words(monitor, timing, locations) for monitor in valid.config.monitors)
     visits, alerts, _ = list_topic_needs(valid.parameters, valid.config.kafka)
     return Figures(
         valid=valid,
         report=report,
-        monitors=tuple(_describe(valid, monitor, each) for monitor, each in monitors),
+        monitors=tuple(
+            MonitorFigures(each, one, _describe_alarms(each)) for each, one in zip(report.monitors, words, strict=True)
+        ),
         input_kept=_read_retention(visits),
         output_kept=_read_retention(alerts),
     )
-
-
-def spell_rhythm(duration: int) -> str:
-    """Format the time between two answers in words: `every hour`, `every 15 minutes`."""
-    return f"every {spell_duration(duration).removeprefix('1 ')}"
 
 
 def format_factor(epsilon: Fraction) -> str:
@@ -135,70 +126,6 @@ def format_factor(epsilon: Fraction) -> str:
 def _read_retention(needs: TopicNeeds) -> int:
     (milliseconds,) = [setting.create for setting in needs.settings if setting.key == "retention.ms"]
     return int(milliseconds) * MILLISECOND
-
-
-def _describe(valid: ValidConfig, monitor: AnyMonitor, report: MonitorReport) -> MonitorFigures:
-    return MonitorFigures(report, _ask(valid, monitor), _describe_width(report), _describe_alarms(report))
-
-
-def _ask(valid: ValidConfig, monitor: AnyMonitor) -> str:
-    """Return the monitor's question as a sentence."""
-    if isinstance(monitor, OverTimeMonitor):
-        rhythm, window = spell_rhythm(valid.config.clock.slot), spell_duration(monitor.window)
-        return (
-            f"At {_name_places(monitor.location_ids)}, {rhythm}: were fewer than {monitor.threshold} different "
-            f"reported people there within the last {window}?"
-        )
-    times = ", ".join(monitor.at) + (f" ({monitor.timezone})" if monitor.has_daily else "")
-    horizon = spell_duration(monitor.reporting_horizon)
-    if isinstance(monitor, AtTimesMonitor):
-        text = (
-            f"At all {len(valid.locations)} places of the public list, at {times}: were fewer than "
-            f"{monitor.threshold} reported people there at that moment? Reports within {horizon} count."
-        )
-        return text if monitor.at_least is None else f"{text} A lower bound counts the people who agreed."
-    if isinstance(monitor, HotSpotsMonitor):
-        return (
-            f"Which {monitor.top} places had the most reported people at {times}? This is answered once, {horizon} "
-            "later."
-        )
-    return (
-        f"How many visits were there at {times}, in all places together, and how long did they last on average? This "
-        f"is answered once, {horizon} later."
-    )
-
-
-def _name_places(ids: Sequence[str]) -> str:
-    count = f"{len(ids)} places" if len(ids) > 1 else "1 place"
-    return f"{count} ({', '.join(ids)})" if len(ids) <= _NAMED else count
-
-
-def _describe_width(report: MonitorReport) -> str:
-    if report.dwell is not None:
-        return (
-            f"The number of visits has a standard deviation of {report.dwell.deviation:,.3g}, in both directions. "
-            "Nothing about it is certain."
-        )
-    if report.ranking is not None:
-        mean, below = report.ranking.mean_noise, report.ranking.below
-        return (
-            f"Noise adds {mean:,.2g} people to a count on average, and fewer than {below} to every count with a chance "
-            "of 95 %. Each number is a certain upper bound."
-        )
-    widths = (
-        f"{compute_mean_noise(odds.epsilon):,.2g} people on average "
-        f"and fewer than {find_threshold(odds.epsilon, 1, SELDOM)} with a chance of "
-        f"95 % (ε of an answer {format_epsilon(odds.epsilon)})"
-        for odds in report.odds
-        if odds.people == 0
-    )
-    text = f"Noise adds to a count {'; '.join(widths)}. Each number is a certain upper bound."
-    if report.lower_bounds is not None:
-        mean, below = report.lower_bounds.mean_noise, report.lower_bounds.below
-        text += (
-            f" A lower bound is {mean:,.2g} people too low on average, and fewer than {below} with a chance of 95 %."
-        )
-    return text
 
 
 def _describe_alarms(report: MonitorReport) -> str:

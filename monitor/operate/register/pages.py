@@ -8,9 +8,9 @@ from string import Template
 from typing import Final
 
 from monitor import __version__
+from monitor.kinds.all_kinds import KINDS
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.operate.check.default_stay import APART
-from monitor.operate.check.wording import PRIORS, format_belief, format_percent, spell_duration
 from monitor.operate.register.figures import (
     TEMPLATES,
     Figures,
@@ -18,9 +18,9 @@ from monitor.operate.register.figures import (
     Publisher,
     fill_in,
     format_factor,
-    spell_rhythm,
 )
 from monitor.privacy.epsilon import format_epsilon
+from monitor.values.wording import PRIORS, format_belief, format_percent, spell_duration, spell_rhythm
 
 _BELIEFS: Final = Labels(
     "The chance that somebody gives a visit of yours",
@@ -78,7 +78,7 @@ def _collect_common(figures: Figures, publisher: Publisher) -> dict[str, str]:
 
 def _write_tables(figures: Figures) -> dict[str, str]:
     return {
-        "questions": "\n".join(f"* **{each.report.name}**: {each.asks}" for each in figures.monitors),
+        "questions": "\n".join(f"* **{each.report.name}**: {each.words.ask()}" for each in figures.monitors),
         "payments": _write_table(("situation", "ε", "answers are at most"), _list_payments(figures)),
         "beliefs": _write_table(("before any answer", "after one answer", "after all answers"), _list_beliefs(figures)),
         "picture": draw_beliefs(figures.report.stated, _BELIEFS),
@@ -134,12 +134,7 @@ def _list_meanings(figures: Figures) -> Iterator[str]:
             "* **A number** is an upper bound: at most this number of reported people were there. There may have been "
             "far fewer, or nobody: a number is not proof that anyone was there."
         )
-    if "over_time" in kinds:
-        yield '* **"Paused"** means that nothing new is published for a time, so that no visit is counted too often.'
-    if "hot_spots" in kinds:
-        yield "* **The busiest places** are named with upper bounds. Noise may have changed their order."
-    if figures.has_dwell:
-        yield "* **The number and length of visits** are estimates. They may be too high or too low."
+    yield from (kind.words.meaning for name, kind in KINDS.items() if name in kinds and kind.words.meaning)
     yield '* **"Unknown"** means that not all reports were read in time. It does not mean "safe".'
 
 
@@ -166,7 +161,7 @@ def _list_beliefs(figures: Figures) -> Iterator[Sequence[str]]:
 
 def _list_widths(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:
     for monitor in monitors:
-        yield monitor.report.name, monitor.width
+        yield monitor.report.name, monitor.words.describe_width()
 
 
 def _list_alarms(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:

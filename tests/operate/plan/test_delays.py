@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from monitor.cli import main
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, DelaysError
-from monitor.operate.report_delays import METRIC, ReportDelays, read_report_delays
+from monitor.kinds.report_delays import ReportDelays
+from monitor.operate.report_delays import METRIC, read_report_delays
 from monitor.time.instants import DAY, HOUR
 
 CITY = Path(__file__).parents[3] / "config" / "city.yaml"

@@ -17,8 +17,9 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.errors import EXIT_DONE, EXIT_USAGE
+from monitor.kinds.designs import Design
+from monitor.kinds.over_time.words import design_over_time
 from monitor.operate.plan.conflict import find_colliding, find_nearest
-from monitor.operate.plan.designs import Design, design_over_time
 from monitor.operate.plan.find_plans import OverTimeOptions
 from monitor.operate.plan.nearby import PRESENT, list_choices
 from monitor.operate.plan.outcomes import Plan, compute_silent_share

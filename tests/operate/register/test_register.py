@@ -22,7 +22,6 @@ from monitor.config import ValidConfig, load_valid_config
 from monitor.config.sections import SigningSettings
 from monitor.kinds.dwell.keys import DwellMonitor
 from monitor.operate.check.compute_report import compute_report
-from monitor.operate.check.wording import PRIORS, format_percent, spell_duration
 from monitor.operate.register.entry import build_entry, to_yaml
 from monitor.operate.register.figures import (
     CURATOR_TYPES,
@@ -31,13 +30,13 @@ from monitor.operate.register.figures import (
     Publisher,
     collect_figures,
     format_factor,
-    spell_rhythm,
 )
 from monitor.operate.register.pages import write_assessment, write_notice
 from monitor.privacy.alarm_chances import compute_belief, compute_mean_noise, find_threshold
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE
+from monitor.values.wording import PRIORS, format_percent, spell_duration, spell_rhythm
 from tests.kit.signed import SIGNER
 from tests.privacy.laws import Given
 
@@ -129,7 +128,7 @@ def test_documents_state_the_figures_of_check(valid: ValidConfig) -> None:
             mean, below = compute_mean_noise(odds.epsilon), find_threshold(odds.epsilon, 1, 0.05)
             width = f"{mean:,.2g} people on average and fewer than {below}"
             assert all(figure in text for figure in (chance, width) for text in (entry, assessment))
-    assert all(monitor.asks in text for monitor in collect_figures(valid).monitors for text in documents)
+    assert all(monitor.words.ask() in text for monitor in collect_figures(valid).monitors for text in documents)
 
 
 def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:

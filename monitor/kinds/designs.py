@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.designated_times.keys import TimedMonitor
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 
 
@@ -18,6 +18,7 @@ class Design:
     """A plan without T and ε.
 
     Args:
+        kind: the kind of monitor.
         slot: the time between updates, in microseconds.
         smallest: the smallest share of the monitor's ε for one answer of a location. It has the most false alarms.
         largest: the largest share of the monitor's ε for one answer. It has the most misses.
@@ -25,9 +26,10 @@ class Design:
         window: W, in slots; 0 for designated times.
         max_lead: F, in slots.
         answers: k, the number of noisy answers before a pause.
-        times: the monitor with the designated times and their horizon, whose ε and T are ignored; None for `over_time`.
+        times: the monitor with the designated times and their horizon, whose ε and T are ignored; None for a window.
     """
 
+    kind: str
     slot: int
     smallest: Fraction = Fraction(1)
     largest: Fraction = Fraction(1)
@@ -35,7 +37,7 @@ class Design:
     window: int = 0
     max_lead: int = 0
     answers: int = 1
-    times: AtTimesMonitor | None = None
+    times: TimedMonitor | None = None
 
     @property
     def mark_lifetime(self) -> int:
@@ -67,32 +69,3 @@ class Design:
             return compute_at_times_payment(epsilon, self.times.count_most_times(period))
         slots = -(-period // self.slot) + 1
         return compute_over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
-
-
-def design_over_time(
-    slot: int,
-    window: int,
-    max_lead: int,
-    answers: int,
-    shares: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1)),
-) -> Design:
-    """Return a design of Algorithm 3: one update per slot (docs/rules.md, section 3).
-
-    Args:
-        slot: the slot, in microseconds.
-        window: W, in slots.
-        max_lead: F, in slots.
-        answers: k.
-        shares: the smallest and the largest share of ε of any location: 1/m for m locations with equal shares.
-    """
-    smallest, largest = (share / answers for share in shares)
-    return Design(slot, smallest, largest, window=window, max_lead=max_lead, answers=answers)
-
-
-def design_at_times(slot: int, times: AtTimesMonitor) -> Design:
-    """Return a design of Algorithm 4: updates about each designated time, within the monitor's horizon.
-
-    A location is marked at its first alarm, so all updates about a designated time are one occasion. Every location has
-    the whole ε, because a person is at one place at a time.
-    """
-    return Design(slot, updates=-(-times.reporting_horizon // slot), times=times)

@@ -1,4 +1,4 @@
-"""Durations, chances, amounts and e^ε as `check` prints them."""
+"""Durations, chances, amounts and e^ε as reports print them."""
 
 from __future__ import annotations
 
@@ -79,3 +79,15 @@ def format_factor(epsilon: Fraction) -> str:
 def format_power(epsilon: Fraction) -> str:
     """Format e^ε as a power, such as "e^17"; the exponent has up to six digits, rounded up."""
     return f"e^{float(_SIX_DIGITS.divide(epsilon.numerator, epsilon.denominator)):g}"
+
+
+def explain_factor(epsilon: Fraction) -> str:
+    """Format e^ε as a power, with its value unless that is too large to be meaningful."""
+    if epsilon > 20:  # noqa: PLR2004  # more than half a billion
+        return format_power(epsilon)
+    return f"{format_power(epsilon)} = {format_factor(epsilon)}"
+
+
+def spell_rhythm(duration: int) -> str:
+    """Format the time between two answers in words: `every hour`, `every 15 minutes`."""
+    return f"every {spell_duration(duration).removeprefix('1 ')}"

@@ -1,0 +1,118 @@
+"""What is said about a monitor of kind `at_times` and its lower bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from monitor.kinds.at_times.keys import AtTimesMonitor
+from monitor.kinds.designated_times.words import TimedWords
+from monitor.kinds.designs import Design
+from monitor.kinds.report_delays import ReportDelays
+from monitor.kinds.words import SELDOM, Note, describe_noise
+from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.payments import Charge
+from monitor.values.wording import explain_factor, format_amount, format_percent
+
+
+@dataclass(frozen=True)
+class AtTimesWords(TimedWords[AtTimesMonitor]):
+    """What is said about a monitor of kind `at_times`."""
+
+    note_key = "lower_bounds"
+
+    @property
+    def threshold(self) -> int:
+        """The threshold T."""
+        return self.monitor.threshold
+
+    @property
+    def updates(self) -> int:
+        """The most ticks within a horizon."""
+        return self.timing.count_slots(self.monitor.reporting_horizon)
+
+    @property
+    def bounds(self) -> Fraction | None:
+        """The ε of lower bounds, or None."""
+        return None if self.monitor.at_least is None else self.monitor.at_least.epsilon
+
+    @property
+    def counts_consent(self) -> bool:
+        """Whether there are lower bounds."""
+        return self.bounds is not None
+
+    @property
+    def one_visit(self) -> Fraction:
+        """The larger one of the two ε: one visit changes a noisy count or a lower bound."""
+        return max(self.monitor.epsilon, self.bounds or Fraction(0))
+
+    def ask(self) -> str:
+        """Return whether fewer people than the threshold were at each place."""
+        text = (
+            f"At all {self.locations} places of the public list, at {self.name_times()}: were fewer than "
+            f"{self.threshold} reported people there at that moment? Reports within {self.spell_horizon()} count."
+        )
+        return f"{text} A lower bound counts the people who agreed." if self.counts_consent else text
+
+    def explain(self, charge: Charge) -> str:
+        """Return how the charge is computed, and what lower bounds add."""
+        if self.bounds is None:
+            return self.explain_times(str(self.monitor.epsilon), charge)
+        return (
+            self.explain_times(f"{self.monitor.epsilon} + {self.bounds} (lower bounds)", charge)
+            + f" A person with one visit at a designated time pays {self.one_visit} for it. Lower "
+            "bounds do not protect a visit with consent."
+        )
+
+    def describe_width(self) -> str:
+        """Return the noise of a count, and of a lower bound."""
+        text = describe_noise(self.shares)
+        if self.bounds is None:
+            return text
+        mean, below = compute_mean_noise(self.bounds), find_threshold(self.bounds, 1, SELDOM)
+        return (
+            f"{text} A lower bound is {mean:,.2g} people too low on average, and fewer than {below} with a chance of "
+            "95 %."
+        )
+
+    def note(self) -> Note | None:
+        """Return how far a lower bound is below the number of people who consented, if there are lower bounds."""
+        if (epsilon := self.bounds) is None:
+            return None
+        mean, below = compute_mean_noise(epsilon), find_threshold(epsilon, 1, SELDOM)
+        text = (
+            f"a bound is {format_amount(mean)} people below the number of people with consent on average, and "
+            f"fewer than {below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are "
+            "not counted. "
+            f"That one of them did not consent changes the chance of a bound by a factor of at most "
+            f"{explain_factor(epsilon)}."
+        )
+        tree = {"epsilon": format_epsilon(epsilon), "mean_noise": mean, "below": below}
+        return Note(tree, "What lower bounds mean", text)
+
+    def describe_false_alarms(self, chance: float) -> str:
+        """Return how many locations have a false alarm if all are empty."""
+        false = format_amount(chance * self.locations)
+        return f" If all {self.locations} are empty, {false} have one at each designated time, on average."
+
+    def find_other_share(self, delays: ReportDelays) -> Fraction:
+        """Return the share of visits that the first answer counts."""
+        return delays.find_share(self.timing.slot)
+
+    def describe_counted(self, in_time: str, other: str) -> str:
+        """Return what the first and the last answer count."""
+        return f"the last answer about a designated time counts {in_time}; the first, {other}."
+
+    def make_design(self) -> Design:
+        """Return the design of Algorithm 4."""
+        return design_at_times(self.timing.slot, self.monitor)
+
+
+def design_at_times(slot: int, times: AtTimesMonitor) -> Design:
+    """Return a design of Algorithm 4: updates about each designated time, within the monitor's horizon.
+
+    A location is marked at its first alarm, so all updates about a designated time are one occasion. Every location has
+    the whole ε, because a person is at one place at a time.
+    """
+    return Design("at_times", slot, updates=-(-times.reporting_horizon // slot), times=times)

@@ -1,0 +1,154 @@
+"""The base of what `check`, `plan` and `register` say about a monitor of the configuration.
+
+Each kind has a subclass in its `words.py`. The commands call these methods and name no kind.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Final, Generic, TypeVar
+
+from monitor.kinds.configured_monitor import ConfiguredMonitor
+from monitor.kinds.designs import Design
+from monitor.kinds.report_delays import ReportDelays
+from monitor.kinds.timing import Timing
+from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.payments import Charge
+
+SELDOM: Final = 0.05
+"""Up to this chance of a false alarm at an empty location, a monitor is fine. Proposed thresholds keep below it."""
+
+Keys = TypeVar("Keys", bound=ConfiguredMonitor)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The figures that only one kind has.
+
+    `tree`: for JSON. `text`: a sentence, which `check` prints below `heading` and `introduction`. `is_silence`: whether
+    it is about when the monitor is silent.
+    """
+
+    tree: Mapping[str, object]
+    heading: str
+    text: str
+    introduction: str = ""
+    is_silence: bool = False
+
+
+@dataclass(frozen=True)
+class Words(ABC, Generic[Keys]):
+    """What there is to say about a monitor. The default of a method is that of a kind which has nothing to say.
+
+    `per`: what one visit is charged for. `limit`: the key that limits how late a visit may be reported. `meaning`: the
+    line of the public notice about the answers of this kind. `in_both_directions`: texts of the registry entry about a
+    kind whose promise is ordinary differential privacy: the relation, and the noise. `note_key`: the key of `note` in
+    the JSON of `check`. `other_share_key`: the key of `find_other_share` there. `charged_per_place`: whether a person
+    who is at several places at once pays at each.
+
+    Args:
+        monitor: the monitor of the configuration.
+        timing: the times that all monitors share.
+        locations: the number of locations of the registry.
+    """
+
+    monitor: Keys
+    timing: Timing
+    locations: int
+
+    per: ClassVar[str]
+    limit: ClassVar[str]
+    meaning: ClassVar[str] = ""
+    in_both_directions: ClassVar[tuple[str, str] | None] = None
+    note_key: ClassVar[str]
+    other_share_key: ClassVar[str] = "first_answer"
+    charged_per_place: ClassVar[bool] = False
+
+    @property
+    def threshold(self) -> int | None:
+        """The number of people from which a number is published; None if no location is called safe."""
+        return None
+
+    @property
+    def updates(self) -> int:
+        """The number of answers that together are one occasion for a false alarm."""
+        return 1
+
+    @property
+    @abstractmethod
+    def shares(self) -> Counter[Fraction]:
+        """The number of locations by the ε of an answer about them."""
+
+    @property
+    @abstractmethod
+    def one_visit(self) -> Fraction:
+        """The most ε that one visit costs for each `per`."""
+
+    @property
+    def counts_consent(self) -> bool:
+        """Whether people who consented are counted in public."""
+        return False
+
+    @property
+    def longest_delay(self) -> int:
+        """The value of the key `limit`, in microseconds."""
+        longest: int = getattr(self.monitor, self.limit)
+        return longest
+
+    @abstractmethod
+    def ask(self) -> str:
+        """Return the question that the monitor answers."""
+
+    @abstractmethod
+    def explain(self, charge: Charge) -> str:
+        """Return how the charge is computed."""
+
+    @abstractmethod
+    def describe_width(self) -> str:
+        """Return how far a published number may be from the truth."""
+
+    def note(self) -> Note | None:
+        """Return the figures that only this kind has."""
+        return None
+
+    def describe_false_alarms(self, chance: float) -> str:
+        """Return a sentence on false alarms at all locations together, given the chance at one; or nothing."""
+        del chance
+        return ""
+
+    def list_useless_keys(self) -> Iterator[str]:
+        """Yield a sentence for each key that only makes answers worse, with what to do."""
+        return iter(())
+
+    def find_other_share(self, delays: ReportDelays) -> Fraction | None:
+        """Return the share of visits that an earlier answer counts; None if there is only one answer about a visit."""
+        del delays
+        return None
+
+    @abstractmethod
+    def describe_counted(self, in_time: str, other: str) -> str:
+        """Return what answers count. `in_time`: the visits that are reported in time; `other`: the other share."""
+
+    def make_design(self) -> Design | None:
+        """Return the design without T and ε, for `plan`; None if the monitor has no threshold."""
+        return None
+
+    def list_changes(self) -> Iterator[tuple[str, Mapping[str, int]]]:
+        """Yield neighbouring values of the keys that only this kind has, each with its name."""
+        return iter(())
+
+
+def describe_noise(shares: Counter[Fraction]) -> str:
+    """Return how much one-sided noise adds to a count, for each ε of an answer."""
+    widths = (
+        f"{compute_mean_noise(epsilon):,.2g} people on average "
+        f"and fewer than {find_threshold(epsilon, 1, SELDOM)} with a chance of "
+        f"95 % (ε of an answer {format_epsilon(epsilon)})"
+        for epsilon in sorted(shares, reverse=True)
+    )
+    return f"Noise adds to a count {'; '.join(widths)}. Each number is a certain upper bound."
