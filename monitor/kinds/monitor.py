@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,18 @@ from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.records.charges_record import PlaceCharges
 from monitor.time.slot_grid import SlotGrid
 
+Scope = Literal["place", "shard", "all places"]
+
 
 class Monitor(ABC):
     """The parameters of one monitor. The default of a method is that of a kind which has nothing of the sort.
 
-    `kind`: its kind in the configuration and in records. `statuses`: the statuses of its answers.
+    `kind`: its kind in the configuration and in records. `scope`: what one answer is about. `statuses`: the statuses of
+    its answers.
     """
 
     kind: ClassVar[str]
+    scope: ClassVar[Scope]
     statuses: ClassVar[tuple[str, ...]]
     name: str
 

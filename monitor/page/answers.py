@@ -13,9 +13,7 @@ import msgspec
 
 from monitor.client.current_answers import Answer
 from monitor.config import Location
-from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.locations import Registry
-from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.page.current_places import STATES, Place, Snapshot
 from monitor.time.instants import SECOND, format_instant, to_instant
@@ -146,8 +144,9 @@ def write_registry_json(
         "shard": parameters.registry.shard.tolist(),
         "slot_seconds": parameters.grid.length / SECOND,
         "monitors": [
-            *({"name": one.name, "kind": "over_time", "rows": one.rows} for one in parameters.select(OverTime)),
-            *({"name": one.name, "kind": "at_times"} for one in parameters.select(AtTimes)),
+            {"name": one.name, "kind": one.kind} | ({"rows": one.needed.rows} if one.scope == "place" else {})
+            for one in parameters.monitors
+            if one.scope != "all places"
         ],
     }
     return _encode(columns)

@@ -13,9 +13,8 @@ import msgspec
 from pydantic import ValidationError
 
 from monitor.client.designated_time import find_upper_bound
-from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.locations import Registry, find_shard
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.page.board import Board
 from monitor.page.entries import Entry, Snapshot
@@ -37,23 +36,23 @@ def prepare_history(
 
     That function does not read the board, so another thread may call it. `earlier`: registries that were used before.
     """
-    alerts = {
-        monitor.name: tuple(board.list_by_key(f"{monitor.name}/{location_id}"))
-        for monitor in parameters.select(OverTime)
-        if row in monitor.rows
-    }
+    alerts = [
+        (_describe(monitor), tuple(board.list_by_key(f"{monitor.name}/{location_id}")))
+        for monitor in parameters.monitors
+        if monitor.scope == "place" and row in monitor.needed.rows
+    ]
     snapshots = [
         selected
-        for monitor in parameters.select(AtTimes)
-        for selected in _select_snapshots(monitor.name, location_id, board)
+        for monitor in parameters.monitors
+        if monitor.scope == "shard"
+        for selected in _select_snapshots(monitor, location_id, board)
     ]
     known = {one.digest for one in (parameters.registry, *earlier) if location_id in one.rows}
 
     def write() -> bytes:
         periods: list[dict[str, Any]] = []
-        for monitor, entries in alerts.items():
-            answers = ((entry.as_of, _read_alert(entry)) for entry in entries)
-            periods += _join({"monitor": monitor, "kind": "over_time"}, answers)
+        for about, entries in alerts:
+            periods += _join(about, ((entry.as_of, _read_alert(entry)) for entry in entries))
         for about, read in snapshots:
             periods += _join(about, ((as_of, _read_snapshot(one, location_id, known)) for as_of, one in read))
         periods.sort(key=_find_moment, reverse=True)
@@ -63,7 +62,7 @@ def prepare_history(
 
 
 def _select_snapshots(
-    monitor: str, location_id: str, board: Board
+    monitor: Monitor, location_id: str, board: Board
 ) -> Iterator[tuple[dict[str, Any], list[tuple[int, Snapshot]]]]:
     """Yield the snapshots of the shard of a place, with their as_of, for each designated time.
 
@@ -71,10 +70,14 @@ def _select_snapshots(
     name: its records are no snapshots.
     """
     shard_of = cache(lambda shards: find_shard(location_id, shards))
-    for key in board.list_keys(monitor):
-        about = {"monitor": monitor, "kind": "at_times", "time": key.split("/")[1]}
+    for key in board.list_keys(monitor.name):
+        about = {**_describe(monitor), "time": key.split("/")[1]}
         read = [(entry.as_of, entry.snapshot) for entry in board.list_by_key(key) if entry.snapshot is not None]
         yield about, [(as_of, one) for as_of, one in read if shard_of(one.shards) == one.shard]
+
+
+def _describe(monitor: Monitor) -> dict[str, Any]:
+    return {"monitor": monitor.name, "kind": monitor.kind}
 
 
 def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ class AtTimes(Timed):
     """
 
     kind = "at_times"
+    scope = "shard"
     name: str
     times: Schedule
     epsilon: Fraction

@@ -34,6 +34,8 @@ class Timed(ChargedTimes, Monitor):
 class Total(Timed):
     """A monitor with one answer per designated time, about the locations of all shards, at its final tick."""
 
+    scope = "all places"
+
     def reads_all_shards(self, tick: int, grid: SlotGrid) -> bool:
         """Return whether the tick is the final one of a designated time."""
         as_of = grid.as_of(tick)

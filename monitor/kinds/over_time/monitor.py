@@ -30,6 +30,7 @@ class OverTime(Monitor):
     """A monitor of kind `over_time`: the watched rows in registry order, and the rule of each row."""
 
     kind: ClassVar = "over_time"
+    scope: ClassVar = "place"
     statuses: ClassVar = ("safe", "noisy_count", "paused", "unknown")
     name: str
     rows: tuple[int, ...]

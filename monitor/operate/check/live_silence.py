@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.kinds.designated_times.monitor import Timed
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.operate.check.live_report import Silence
@@ -15,7 +14,7 @@ from monitor.privacy.over_time import OverTimeRule, find_next_answer_tick, may_a
 def find_silences(
     parameters: Parameters, states: Sequence[LedgerState], tick: int, complete_from: int
 ) -> tuple[Silence, ...]:
-    """Return what each monitor could not answer: first `over_time`, then the monitors of designated times.
+    """Return what each monitor could not answer: in the order of the parameters.
 
     Args:
         parameters: the parameters of the new configuration.
@@ -24,32 +23,29 @@ def find_silences(
         complete_from: the slot from which the facts of all shards are then complete.
     """
     return tuple(
-        _find_over_time(parameters, monitor, states, tick, complete_from)
-        if isinstance(monitor, OverTime)
-        else _find_timed(parameters, monitor, states, tick, complete_from)
+        _find_silent_places(parameters, monitor, states, tick, complete_from)
+        if monitor.scope == "place"
+        else _find_unknown_times(parameters, monitor, states, tick, complete_from)
         for monitor in parameters.monitors
-        if isinstance(monitor, OverTime | Timed)
     )
 
 
-def _find_over_time(
-    parameters: Parameters, monitor: OverTime, states: Sequence[LedgerState], tick: int, complete_from: int
+def _find_silent_places(
+    parameters: Parameters, monitor: Monitor, states: Sequence[LedgerState], tick: int, complete_from: int
 ) -> Silence:
-    grid = parameters.grid
+    grid, registry, rules = parameters.grid, parameters.registry, monitor.list_rules(parameters.registry)
     paused = [
         (resumes_at, was_running)
-        for row, rule in zip(monitor.rows, monitor.rules, strict=True)
-        for state in (states[int(parameters.registry.shard[row]) % len(states)],)
-        for resumes_at, was_running in _find_pause(
-            parameters, rule, state, (monitor.name, parameters.registry.ids[row]), tick
-        )
+        for place, rule in rules.items()
+        for state in (states[int(registry.shard[registry.rows[place]]) % len(states)],)
+        for resumes_at, was_running in _find_pause(parameters, rule, state, (monitor.name, place), tick)
     ]
-    first_known = complete_from + monitor.window - 1
+    first_known = complete_from + monitor.needed.window - 1
     resumes = sorted(resumes_at for resumes_at, _was_running in paused)
     return Silence(
         monitor.name,
-        "over_time",
-        places=len(monitor.rows),
+        monitor.kind,
+        places=len(rules),
         paused=len(paused),
         longer=sum(not was_running for _resumes_at, was_running in paused),
         first_resumes=grid.as_of(resumes[0]) if resumes else None,
@@ -77,8 +73,8 @@ def _find_pause(
     return [(find_next_answer_tick(rule, marks, tick, lost_tick), was_running)]
 
 
-def _find_timed(
-    parameters: Parameters, monitor: Timed, states: Sequence[LedgerState], tick: int, complete_from: int
+def _find_unknown_times(
+    parameters: Parameters, monitor: Monitor, states: Sequence[LedgerState], tick: int, complete_from: int
 ) -> Silence:
     """Return before which instant designated times stay unknown: facts are incomplete, or the ledger was lost."""
     grid = parameters.grid
@@ -86,6 +82,9 @@ def _find_timed(
     known_from = grid.start(complete_from)
     known_from = known_from if lost is None else max(known_from, lost)
     as_of = grid.as_of(tick)
-    unknown = any(time < known_from for time in monitor.list_live_times(as_of))
-    unknown = unknown or (known_from > as_of and monitor.times.find_between(as_of, known_from).size > 0)
+    unknown = any(
+        any(time < known_from for time in charged.list_live_times(as_of))
+        or (known_from > as_of and charged.times.find_between(as_of, known_from).size > 0)
+        for charged in monitor.charged_times
+    )
     return Silence(monitor.name, monitor.kind, times_unknown_before=known_from if unknown else None)
