@@ -28,7 +28,7 @@ def invoke(*words: str | Path) -> Result:
 def test_help_of_each_command(words: Sequence[str], option: str) -> None:
     """Each command has help with a usage line and options."""
     result = invoke(*words, option)
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.output
     assert result.output.startswith("Usage: ")
     assert "Options:" in result.output
 

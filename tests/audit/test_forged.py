@@ -11,15 +11,18 @@ import math
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
+from msgspec import MsgspecError
 from pydantic import ValidationError
 
 from monitor.audit.configuration import read_terms
+from monitor.errors import LedgerError
 from monitor.records.dwell import DwellSnapshot
+from monitor.records.fields import make_decoder
 from monitor.records.output_records import AtTimesSnapshot, HotSpotsSnapshot, OverTimeAlert
 from monitor.records.owner_record import LedgerRecord, OwnerRecord
 from tests.audit.conftest import Tiny, show
@@ -52,13 +55,13 @@ _TEXTS: Final = (
     "\x00",
 )
 
-_CONTRACTS: Final[dict[str, Any]] = {
-    "over_time": OverTimeAlert,
-    "at_times": AtTimesSnapshot,
-    "hot_spots": HotSpotsSnapshot,
-    "dwell": DwellSnapshot,
-    "owner": OwnerRecord,
-    "ledger": LedgerRecord,
+_CONTRACTS: Final[dict[str, Callable[[bytes], object]]] = {
+    "over_time": OverTimeAlert.model_validate_json,
+    "at_times": AtTimesSnapshot.model_validate_json,
+    "hot_spots": HotSpotsSnapshot.model_validate_json,
+    "dwell": DwellSnapshot.model_validate_json,
+    "owner": make_decoder(OwnerRecord),
+    "ledger": make_decoder(LedgerRecord),
 }
 
 _Path = tuple[str | int, ...]
@@ -87,8 +90,8 @@ class Forgery:
         """Whether the value has the form that the service's own contract describes."""
         try:
             json.loads(self.value, parse_constant=_refuse, parse_float=_parse_finite)
-            _CONTRACTS[self.kind].model_validate_json(self.value)
-        except (ValueError, ValidationError, RecursionError):
+            _CONTRACTS[self.kind](self.value.encode())
+        except (ValueError, ValidationError, LedgerError, RecursionError, MsgspecError):
             return False
         return True
 

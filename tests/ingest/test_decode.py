@@ -191,7 +191,7 @@ def test_consent_belongs_to_a_visit() -> None:
     columns = decode_all(values)
     assert columns.consent is not None
     assert columns.consent.tolist() == [False, True, False, True, False] * 2 + [True]
-    assert decode_all(values, at_times=()).consent is None
+    assert decode_all(values, monitors=()).consent is None
 
 
 @pytest.mark.promise(22)

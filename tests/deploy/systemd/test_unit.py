@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from monitor.cli import main
@@ -105,7 +106,9 @@ def test_since_has_a_place(name: str, root: Path) -> None:
     (given,) = re.findall(r"`OPTIONS=([^`]*)`", page)
     command = main.commands["audit" if name == "auditor" else name]
     config = str(root / "config" / "demo.yaml")
-    assert command.make_context("", ["--config", config, *given.split()]).params["since"] == "2026-01-05T18:00:00Z"
+    parent = click.Context(main, **main.context_settings)  # click keeps the names of the help option that it sees
+    context = command.make_context(name, ["--config", config, *given.split()], parent)
+    assert context.params["since"] == "2026-01-05T18:00:00Z"
 
 
 def test_stop_signal_is_sigterm(settings: dict[str, list[str]], root: Path) -> None:
