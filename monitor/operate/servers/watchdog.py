@@ -26,11 +26,13 @@ _CHECK_SECONDS = 0.5
 def wait_for_owner(owner: int) -> int:
     """Wait until the owner has ended, and return the process id of its last server; 0 if that has ended.
 
-    The parent's process id is checked too, because a process that the owner forked may keep a copy of the pipe open.
+    The parent's process id is checked too, because a process that the owner forked may keep a copy of the pipe open. It
+    is checked before the pipe is read: what the owner wrote is then read even if it ended before this process ran.
     """
-    server = 0
-    while os.getppid() == owner:
-        if select.select([sys.stdin], [], [], _CHECK_SECONDS)[0]:
+    server, is_alive = 0, True
+    while is_alive:
+        is_alive = os.getppid() == owner
+        if select.select([sys.stdin], [], [], _CHECK_SECONDS if is_alive else 0)[0]:
             data = os.read(sys.stdin.fileno(), 65536)
             if not data:
                 break

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from monitor.operate.servers import EmbeddedValkey
+from monitor.operate.servers import EmbeddedValkey, watchdog
 from monitor.operate.servers.ports import ReservedPort
 from tests.shared_kafka import SharedKafka
 
@@ -134,6 +134,22 @@ def test_forked_child_does_not_keep_server(eventually: Callable[..., Any]) -> No
             assert _describe(child)
         finally:
             os.kill(child, signal.SIGKILL)
+
+
+def test_early_end_stops_server(tmp_path: Path, eventually: Callable[..., Any]) -> None:
+    """The server stops even if the program ended before the watchdog ran. A busy machine starts the watchdog late."""
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as owner:
+        owner.wait()
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as server:
+        command = [sys.executable, "-I", "-S", watchdog.__file__, str(tmp_path / "folder"), str(owner.pid), "5"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as started:
+            try:
+                assert started.stdin is not None
+                started.stdin.write(f"{server.pid}\n")
+                started.stdin.flush()  # the pipe stays open, as in a process that the owner forked
+                eventually(lambda: server.poll() == -signal.SIGTERM, deadline_seconds=60)
+            finally:
+                server.kill()
 
 
 def test_taken_port_is_replaced() -> None:
