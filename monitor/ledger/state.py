@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from monitor.errors import LedgerError
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.signed_log import SignedCount, SignedLog, SignedMark
 from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
 from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
@@ -132,8 +132,7 @@ class LedgerState:
     answers that are recorded as lost. `expired_until`: the instant of the first remaining record, if earlier ones have
     expired. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the
     first owner record (an instant); from then on, ticks had to be decided. `signed`: the signed log of an owner whose
-    answers are signed, else None. `confirmed`: the state as folded from the signed ticks only, once the key has signed
-    one.
+    answers are signed, else None; it reads the marks and noisy counts as `SignedMark` and `SignedCount`.
     """
 
     terms: OwnerTerms | None = None
@@ -152,15 +151,14 @@ class LedgerState:
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
     signed: SignedLog | None = None
-    confirmed: LedgerState | None = None
 
     @property
-    def published(self) -> LedgerState:
-        """The state whose noisy counts may be published again: with a signed log, only what its key has signed.
+    def repeats_only_signed(self) -> bool:
+        """Whether answers repeat only the noisy counts that the key has signed. The others are spent all the same.
 
-        Everything is spent that `self` contains. If the key has signed nothing yet, its log begins with that too.
+        Before the key's first checkpoint, answers repeat every noisy count in the ledger, and the log begins with them.
         """
-        return self if self.confirmed is None else self.confirmed
+        return self.signed is not None and self.signed.has_begun
 
     @property
     def lost_at(self) -> int | None:
@@ -246,7 +244,7 @@ class LedgerState:
         entry = read_record(record.key, record.value, record.headers)
         match entry:
             case None:
-                self._confirm(record, grid)
+                self._sign_latest(record)
             case LedgerRecord():
                 self._fold_terms(entry)
             case OwnerRecord():
@@ -260,16 +258,17 @@ class LedgerState:
             case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
                 self._fold_answer(entry, record, grid)
 
-    def _confirm(self, record: OutputRecord, grid: SlotGrid) -> None:
-        """Fold the answers of the last tick into `confirmed`, if this record is a checkpoint that signs them."""
-        if self.signed is None:
+    def _sign_latest(self, record: OutputRecord) -> None:
+        """Record that the noisy counts of the last tick are signed, if this record is a checkpoint that signs them."""
+        if self.signed is None or not self.signed.read(record, self.last_tick, self.latest):
             return
-        answers = list(self.latest)
-        signs = self.signed.read(record, self.last_tick, answers)
-        if self.signed.has_begun:
-            self.confirmed = self.confirmed or LedgerState()
-            for answer in answers if signs else ():
-                self.confirmed.fold(answer, grid)
+        for answer in self.latest:
+            entry = read_record(answer.key, answer.value, answer.headers)
+            if isinstance(entry, OverTimeEntry):
+                self.sign(entry.monitor, entry.location_id, entry.marks)
+            elif isinstance(entry, AtTimesEntry):
+                signed = {location: SignedCount(*count) for location, count in entry.noisy_counts.items()}
+                self.times.noisy[entry.monitor, entry.time].update(signed)
 
     def _fold_terms(self, entry: LedgerRecord | OwnerRecord) -> None:
         if self.terms is None and self.expired_until is None and isinstance(entry, OwnerRecord):
@@ -352,6 +351,13 @@ class LedgerState:
                 epsilon, until = max(before.epsilon, mark.epsilon), max(before.until, mark.until)
                 known[mark.tick] = replace(before, epsilon=epsilon, until=until)
 
+    def sign(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
+        """Record that the key has signed these marks, which are spent. A later tick may sign them with a later end."""
+        for mark in marks:
+            spent = self.marks[monitor, location][mark.tick]
+            signed = SignedMark(spent.tick, spent.noisy_count, spent.epsilon, spent.until, mark)
+            self.marks[monitor, location][mark.tick] = signed
+
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.
 
@@ -369,8 +375,6 @@ class LedgerState:
             if not past:
                 del self.past[key]
         self.times.forget(oldest_time)
-        if self.confirmed is not None:
-            self.confirmed.forget(tick, mark_lifetime, oldest_time)
 
 
 def _check_grid(entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:

@@ -21,6 +21,7 @@ from monitor.kinds.facts import Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.signed_log import SignedCount
 from monitor.ledger.state import LedgerState
 from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
@@ -166,7 +167,7 @@ class Decider:
         tally.answers.update((watched.monitor.name, status) for _, status in drawn)
         unknown = {shard for shard, status in drawn if status == "unknown"}
         tally.unknown.update((shard, FACTS_MISSING) for shard in unknown & evidence.readings.keys())
-        return watched.write(tick, answers, tally.known)
+        return watched.write(tick, answers, state, tally.known)
 
     def _decide_at_time(
         self,
@@ -177,9 +178,8 @@ class Decider:
         state: LedgerState,
         tally: _Tally,
     ) -> list[OutputRecord]:
-        ids, key = self._parameters.registry.ids, (monitor.name, time)
-        noisy, published = state.times.noisy.setdefault(key, {}), state.published.times.noisy.setdefault(key, {})
-        marked = self._find_marked_rows(noisy)
+        ids, noisy = self._parameters.registry.ids, state.times.noisy.setdefault((monitor.name, time), {})
+        marked, only_signed = self._find_marked_rows(noisy), state.repeats_only_signed
         records = []
         for shard in self._shards:
             ce_id = name_answer(monitor.name, time, tick, shard)
@@ -187,16 +187,17 @@ class Decider:
                 records.append(tally.known[ce_id])
                 continue
             complete = self._is_complete_at(time, shard, evidence, state, tally)
-            if complete and any(ids[row] not in published for row in marked[shard]):
+            hidden = {row for row in marked[shard] if only_signed and not isinstance(noisy[ids[row]], SignedCount)}
+            if complete and hidden:
                 complete = False
                 tally.unknown.add((shard, NOT_SIGNED))
             if complete:
                 present = evidence.readings[shard].present
                 for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], present[time]):
-                    noisy[ids[row]] = published[ids[row]] = (tick, count)
+                    noisy[ids[row]] = SignedCount(tick, count) if only_signed else (tick, count)
                     marked[shard].append(row)
             tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
-            shown = {ids[row]: published[ids[row]] for row in sorted(marked[shard]) if ids[row] in published}
+            shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard]) if row not in hidden}
             bounds = self._draw_lower_bounds(monitor, time, shard, tick, evidence, state) if complete else None
             records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown, bounds))
         return records

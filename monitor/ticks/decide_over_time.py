@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from monitor.kinds.facts import Window
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.signed_log import SignedMark
 from monitor.ledger.state import LedgerState
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
@@ -64,7 +65,7 @@ class OverTimeDecider:
         self, tick: int, evidence: Evidence, state: LedgerState, known: Mapping[str, OutputRecord]
     ) -> list[OverTimeAnswer | None]:
         """Draw the answer of each place once, and record the spent ε in `state`. None: the ledger has the answer."""
-        name, published = self.monitor.name, state.published
+        name, only_signed = self.monitor.name, state.repeats_only_signed
         lost_tick = None if state.lost_at is None else self._parameters.grid.find_slot(state.lost_at)
         noise, counts = self._draw_noise(), self._count_people(tick, evidence, state)
         decided = [ce_id in known for ce_id in self.list_ids(tick)] if known else [False] * len(self._locations)
@@ -77,26 +78,18 @@ class OverTimeDecider:
             marks = state.find_marks(name, location)
             answer = over_time.step(rule, marks, tick, count, drawn, lost_tick=lost_tick)
             state.spend(name, location, answer.marks)  # also if a changed rule has lengthened them
-            hides = answer.marks and published is not state
-            answers.append(self._hide_unsigned(tick, location, rule, answer, published) if hides else answer)
+            if only_signed and answer.status == "noisy_count":
+                state.sign(name, location, answer.marks[-1:])  # the key signs it with this tick
+            answers.append(answer)
         return answers
 
-    def _hide_unsigned(
-        self, tick: int, location: str, rule: OverTimeRule, answer: OverTimeAnswer, published: LedgerState
-    ) -> OverTimeAnswer:
-        """Return an answer that repeats only signed noisy counts. The others are spent, and may be somebody else's."""
-        signed = over_time.extend_marks(rule, published.find_marks(self.monitor.name, location))
-        drawn = answer.marks[-1:] if answer.status == "noisy_count" else ()
-        marks = (*over_time.select_running_marks(signed, tick), *drawn)
-        published.spend(self.monitor.name, location, marks)
-        return answer._replace(marks=marks)
-
     def write(
-        self, tick: int, answers: Iterable[OverTimeAnswer | None], known: Mapping[str, OutputRecord]
+        self, tick: int, answers: Iterable[OverTimeAnswer | None], state: LedgerState, known: Mapping[str, OutputRecord]
     ) -> list[OutputRecord]:
         """Return the records of the answers of a tick, in registry order. The ledger has those that are None."""
         parameters, grid = self._parameters, self._parameters.grid
         as_of, start = grid.as_of(tick), grid.start(parameters.find_window_start(self.monitor.window, tick))
+        only_signed = state.repeats_only_signed
         writer = OverTimeWriter(parameters.name, self.monitor.name, tick, as_of, start)
         records = []
         for location, rule, answer in zip(self._locations, self._rules, answers, strict=True):
@@ -104,7 +97,8 @@ class OverTimeDecider:
                 records.append(known[name_answer(self.monitor.name, location, tick)])
                 continue
             resumes_at = None if answer.resumes_at is None else grid.as_of(answer.resumes_at)
-            records.append(writer.write(location, rule, answer, resumes_at))
+            shown = _select_signed(rule, answer, tick) if only_signed else answer
+            records.append(writer.write(location, rule, shown, resumes_at))
         return records
 
     def _draw_noise(self) -> NDArray[np.int64]:
@@ -124,6 +118,14 @@ class OverTimeDecider:
                 for place, count in zip(places.tolist(), people, strict=True):
                     counts[place] = count
         return counts
+
+
+def _select_signed(rule: OverTimeRule, answer: OverTimeAnswer, tick: int) -> OverTimeAnswer:
+    """Return an answer that repeats only signed noisy counts. Anybody may have written the others."""
+    signed = tuple(mark.signed for mark in answer.marks if isinstance(mark, SignedMark))
+    drawn = answer.marks[-1:] if answer.status == "noisy_count" else ()
+    running = over_time.select_running_marks(over_time.extend_marks(rule, signed), tick)
+    return answer._replace(marks=(*running, *drawn))
 
 
 def _group(keys: Iterable[_Key]) -> dict[_Key, NDArray[np.int64]]:

@@ -217,10 +217,23 @@ def test_stray_answer_in_the_first_signed_tick(parameters: Parameters, noise: No
 
 
 def test_forged_mark_never_changes_a_signed_one(parameters: Parameters, noise: Noise) -> None:
-    """A forged record that lengthens the mark of a signed noisy count pauses its place, and is not repeated."""
+    """
+    A forged record that lengthens the mark of a signed noisy count pauses its place, and is not repeated (W = 3).
+
+        tick       12    13    14    15    16
+        signed     z------------]                the key has signed tick 12
+        forged           z------------]          tick 13 says that the mark of tick 12 runs until 15
+        stations   z           p     p     z
+    """
     town = Town(parameters, noise)
     town.run_tick("committed")
     town.ledger += [(True, forge(parameters, FIRST + 1, marked=FIRST)[0])]
-    decision = town.run_tick("committed")
-    (mark,) = value_of(decision.records[0])["answers"]
-    assert (mark["tick"], mark["noisy_count"], mark["until"]) == (FIRST, 2, FIRST + 2)
+    decisions = [town.run_tick("committed") for _ in range(3)]
+    assert [statuses(each)["stations/place-0"] for each in decisions] == ["paused", "paused", "noisy_count"]
+    repeated = [value_of(each.records[0])["answers"] for each in decisions]
+    assert [[(mark["tick"], mark["until"]) for mark in marks] for marks in repeated] == [
+        [(FIRST, FIRST + 2)],
+        [],
+        [(FIRST + 4, FIRST + 6)],
+    ]
+    assert repeated[0][0]["noisy_count"] == 2
