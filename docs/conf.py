@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from monitor import __version__  # noqa: E402  # the checkout may not be installed
-from monitor.records.schemas import SCHEMAS  # noqa: E402  # as above
+from monitor.operate.schema.build_schemas import SCHEMAS  # noqa: E402  # as above
 from tests.docs.generated import PARTS  # noqa: E402  # as above
 from tests.docs.guarantees import collect_tests, list_tests  # noqa: E402  # as above
 

@@ -21,7 +21,7 @@ from monitor.operate.keygen import keygen
 from monitor.operate.plan.command import plan
 from monitor.operate.register.command import register
 from monitor.operate.replay.command import replay
-from monitor.operate.schema import schema
+from monitor.operate.schema.command import schema
 from monitor.operate.servers.command import servers
 from monitor.operate.status import status
 from monitor.page.command import page

@@ -13,19 +13,21 @@ from rich.console import Console
 
 from monitor.config import load_valid_config
 from monitor.errors import FailedError
+from monitor.kinds.all_records import read_record
+from monitor.kinds.at_times.record import AtTimesSnapshot
+from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.operate.replay.driver import Summary, plan_replay, replay
 from monitor.operate.replay.embedded import start_embedded
 from monitor.operate.replay.output import write_output
 from monitor.operate.replay.progress import show_progress
-from monitor.records.ledger_entries import AtTimesEntry, OverTimeEntry, read_record
 from monitor.records.output_records import OutputRecord
 
 CONFIG: Final = "config.yaml"
 VISITS: Final = "visits.csv"
 ALERTS: Final = "alerts.jsonl"
 
-Entry = OverTimeEntry | AtTimesEntry
+Entry = OverTimeAlert | AtTimesSnapshot
 Observe = Callable[[int, Entry], None]
 """A function that is called with a tick and each answer published at it."""
 

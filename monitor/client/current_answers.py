@@ -12,9 +12,10 @@ from functools import cache, lru_cache, partial
 from typing import Final, Literal
 
 from monitor.client.designated_time import Snapshots, calls_others_safe, find_upper_bound
-from monitor.client.subscriber_view import Alert, AlertSubject, SubscriberView
+from monitor.client.subscriber_view import AlertSubject, SubscriberView
+from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.locations import find_shard
-from monitor.records.output_records import AtTimesSnapshot, NoisyCountAlert, PausedAlert
+from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.time.instants import DAY, parse_instant, to_datetime, to_instant
 
 State = Literal["safe", "noisy_count", "paused", "unknown"]
@@ -279,7 +280,7 @@ class KnownPlaces:
         most = find_upper_bound(least, noisy.noisy_count)
         return Answer("noisy_count", "noisy", counted, until, most, least, about)
 
-    def find_last_alarm(self, alert: Alert) -> Answer | None:
+    def find_last_alarm(self, alert: OverTimeAlert) -> Answer | None:
         """Return the last noisy count that an `over_time` record repeats, as of its own tick; None if it repeats none.
 
         It counts for as long as an answer at the last tick of its mark. Its window and threshold are only in its own
@@ -308,20 +309,21 @@ class KnownPlaces:
     def _valid_until(self, as_of: int, *, final: bool = False) -> int:
         return min(as_of + max(VALID_SLOTS * self.slot, self.final_for if final else 0), _LAST)
 
-    def _read_alert(self, alert: Alert | AlertSubject) -> Answer:
+    def _read_alert(self, alert: OverTimeAlert | AlertSubject) -> Answer:
         as_of = parse_instant(alert.as_of)
         until, end = self._valid_until(as_of), to_datetime(as_of)
         if isinstance(alert, AlertSubject):
             about = About(alert.monitor, "over_time", None, end)
             return Answer("unknown", "not_understood", as_of, until, about=about)
-        resumes_at = to_datetime(parse_instant(alert.resumes_at)) if isinstance(alert, PausedAlert) else None
+        paused = alert.status == "paused" and alert.resumes_at
+        resumes_at = to_datetime(parse_instant(paused)) if paused else None
         about = About(
             alert.monitor, "over_time", to_datetime(parse_instant(alert.window_start)), end, alert.threshold, resumes_at
         )
-        most = alert.count_at_most if isinstance(alert, NoisyCountAlert) else None
-        most = alert.threshold - 1 if alert.status == "safe" else most
         alarm = self.find_last_alarm(alert)
-        return Answer(alert.status, _REASONS[alert.status], as_of, until, most, about=about, last_alarm=alarm)
+        return Answer(
+            alert.status, _REASONS[alert.status], as_of, until, alert.upper_bound, about=about, last_alarm=alarm
+        )
 
     def _read_snapshot(
         self, monitor: str, snapshots: Snapshots, shard: int, location_id: str, alarm: Answer | None

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from monitor.client.current_answers import Answer
 from monitor.client.designated_time import AtTime
-from monitor.client.subscriber_view import Alert, AlertChange, Change, SubscriberView, TotalChange
-from monitor.records.dwell import DwellSnapshot
-from monitor.records.output_records import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
+from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, TotalChange
+from monitor.kinds.dwell.record import DwellSnapshot
+from monitor.kinds.hot_spots.record import HotSpotsSnapshot
+from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.time.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
 from monitor.time.slot_grid import SlotGrid
 
@@ -56,15 +57,15 @@ class Words:
         """Return what a location is called."""
         return self.names.get(location_id, location_id)
 
-    def alert(self, alert: Alert) -> str:
+    def alert(self, alert: OverTimeAlert) -> str:
         """Describe the state of one location (`over_time`) at its latest tick."""
         since = moment(alert.window_start)
-        if isinstance(alert, NoisyCountAlert):
+        if alert.status == "noisy_count":
             return (
                 f"at most {alert.count_at_most} {PEOPLE} since {since} (certain); with fewer than "
-                f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value)}"
+                f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value or 0)}"
             )
-        if isinstance(alert, PausedAlert):
+        if alert.status == "paused" and alert.resumes_at:
             lost = "" if alert.answers else " (an earlier ledger was lost, so all ε counts as spent)"
             return f"paused until {moment(alert.resumes_at)}, its ε is spent{lost}"
         if alert.status == "safe":
@@ -110,13 +111,14 @@ class Words:
     def alert_news(self, change: AlertChange) -> str:
         """Describe the change of one location (`over_time`)."""
         alert = change.now
-        if isinstance(alert, NoisyCountAlert):
+        if alert.status == "noisy_count":
             window = length(parse_instant(alert.as_of) - parse_instant(alert.window_start))
             most = f"at most {alert.count_at_most} {PEOPLE}"
             return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy)"
-        if isinstance(alert, PausedAlert) and isinstance(change.before, NoisyCountAlert):
+        before = None if change.before is None else change.before.status
+        if alert.status == "paused" and alert.resumes_at and before == "noisy_count":
             return f"{self.name(alert.location_id)}: paused until {moment(alert.resumes_at)}, its ε is spent"
-        if alert.status == "safe" and isinstance(change.before, PausedAlert):
+        if (before, alert.status) == ("paused", "safe"):
             return f"{self.name(alert.location_id)}: answers again; safe: fewer than {alert.threshold} {PEOPLE}"
         return f"{self.name(alert.location_id)}: {self.alert(alert)}"
 

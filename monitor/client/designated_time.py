@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.locations import Registry
-from monitor.records.output_records import AtTimesSnapshot
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
@@ -43,7 +43,7 @@ class Snapshots:
         self.by_shard[shard], self.as_ofs[shard] = snapshot, as_of
         self.as_of = max(self.as_of, as_of)
         if snapshot is not None:
-            self.bounds |= snapshot.counts_at_least
+            self.bounds |= snapshot.bounds
 
     @property
     def understood(self) -> dict[int, AtTimesSnapshot]:

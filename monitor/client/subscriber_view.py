@@ -9,35 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
-from pydantic import Field, ValidationError
+from msgspec import Struct
 
 from monitor.client.designated_time import AtTime, Snapshots
-from monitor.errors import TimeError
+from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
+from monitor.kinds.dwell.record import DWELL, DwellSnapshot
+from monitor.kinds.hot_spots.record import HOT_SPOTS, HotSpotsSnapshot
 from monitor.kinds.locations import Registry
-from monitor.records.dwell import DwellSnapshot
-from monitor.records.output_records import (
-    AT_TIMES,
-    DWELL,
-    HOT_SPOTS,
-    OVER_TIME,
-    AtTimesSnapshot,
-    Contract,
-    HotSpotsSnapshot,
+from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert
+from monitor.records.fields import (
+    UNREADABLE,
     Location,
     Name,
-    NoisyCountAlert,
-    OverTimeAlert,
-    PausedAlert,
-    SafeAlert,
+    Positive,
     Time,
-    UnknownAlert,
+    Whole,
+    check_name,
+    check_time,
+    make_decoder,
 )
 from monitor.time.instants import DAY, parse_instant
 
-Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
 
 _KEPT_TICKS: Final = 1  # the last tick may still be incomplete, so the state at the tick before it is still shown
@@ -53,30 +47,49 @@ def keep_for(slot: int, final_for: int = DAY) -> int:
     return max(final_for, _KEPT_SLOTS * slot)
 
 
-class AlertSubject(Contract):
+class AlertSubject(Struct, frozen=True):
     """What an `over_time` record of any form is about: a location, and its tick's as_of."""
 
     monitor: Name
     location_id: Location
     as_of: Time
 
+    def __post_init__(self) -> None:
+        """Raise ValueError if the name or the time has another form."""
+        check_name(self.monitor)
+        check_time(self.as_of)
 
-class SnapshotSubject(Contract):
+
+class SnapshotSubject(Struct, frozen=True):
     """What an `at_times` record of any form is about: a time and a shard, and its tick's as_of."""
 
     monitor: Name
     time: Time
-    shard: int = Field(ge=0)
-    shards: int = Field(ge=1)
+    shard: Whole
+    shards: Positive
     as_of: Time
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the name or a time has another form."""
+        check_name(self.monitor)
+        check_time(self.time)
+        check_time(self.as_of)
+
+
+read_alert: Final = make_decoder(OverTimeAlert)
+read_alert_subject: Final = make_decoder(AlertSubject)
+read_snapshot: Final = make_decoder(AtTimesSnapshot)
+read_snapshot_subject: Final = make_decoder(SnapshotSubject)
+read_hot_spots: Final = make_decoder(HotSpotsSnapshot)
+read_dwell: Final = make_decoder(DwellSnapshot)
 
 
 @dataclass(frozen=True, slots=True)
 class AlertChange:
     """A change of the alert about one location (`over_time`). `before` is None for the first alert."""
 
-    before: Alert | None
-    now: Alert
+    before: OverTimeAlert | None
+    now: OverTimeAlert
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,7 @@ class SnapshotChange:
     @property
     def bounded(self) -> bool:
         """Whether lower bounds are new."""
-        return bool(self.now.counts_at_least) and (self.before is None or not self.before.counts_at_least)
+        return bool(self.now.bounds) and (self.before is None or not self.before.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +145,11 @@ class SubscriberView:
     tick: int | None = None
     as_of: str | None = None
     _latest: int | None = None
-    alert_index: dict[tuple[str, str], Alert | AlertSubject] = field(default_factory=dict, init=False)
+    alert_index: dict[tuple[str, str], OverTimeAlert | AlertSubject] = field(default_factory=dict, init=False)
     alert_monitors: set[str] = field(default_factory=set, init=False)
     snapshot_index: dict[tuple[str, str], Snapshots] = field(default_factory=dict, init=False)
-    _noisy: dict[tuple[str, str], NoisyCountAlert] = field(default_factory=dict)  # the latest of each location
-    _totals: dict[tuple[type, str], HotSpotsSnapshot | DwellSnapshot] = field(default_factory=dict)  # of each monitor
+    _noisy: dict[tuple[str, str], OverTimeAlert] = field(default_factory=dict)  # the latest of each location
+    _totals: dict[tuple[str, str], HotSpotsSnapshot | DwellSnapshot] = field(default_factory=dict)  # of each monitor
 
     def use(self, registry: Registry) -> None:
         """Use another registry from now on. The present one becomes an earlier one."""
@@ -161,21 +174,21 @@ class SubscriberView:
         adders: dict[str, Callable[[bytes], Change | None]] = {
             OVER_TIME: self._add_alert,
             AT_TIMES: self._add_snapshot,
-            HOT_SPOTS: partial(self._add_total, HotSpotsSnapshot),
-            DWELL: partial(self._add_total, DwellSnapshot),
+            HOT_SPOTS: lambda value: self._add_total(read_hot_spots(value)),
+            DWELL: lambda value: self._add_total(read_dwell(value)),
         }
         add = adders.get(kind)
         try:
             return None if add is None else add(value or b"")
-        except (ValidationError, TimeError):  # it does not name what it is about
+        except UNREADABLE:  # it does not name what it is about
             self.unreadable += 1
             return None
 
     def _add_alert(self, value: bytes) -> Change | None:
-        alert: Alert | None = None  # None: a newer form
-        with suppress(ValidationError, TimeError):
-            alert = _read_alert(value)
-        about = alert or AlertSubject.model_validate_json(value)
+        alert: OverTimeAlert | None = None  # None: a newer form
+        with suppress(*UNREADABLE):
+            alert = read_alert(value)
+        about = alert or read_alert_subject(value)
         key, as_of = (about.monitor, about.location_id), parse_instant(about.as_of)
         self.unreadable += alert is None
         self._note_alarm(key, alert)
@@ -189,17 +202,17 @@ class SubscriberView:
         same = understood and alert and understood.status == alert.status != "noisy_count"
         return None if alert is None or same else AlertChange(understood, alert)
 
-    def _note_alarm(self, key: tuple[str, str], alert: Alert | None) -> None:
-        if isinstance(alert, NoisyCountAlert):
+    def _note_alarm(self, key: tuple[str, str], alert: OverTimeAlert | None) -> None:
+        if alert is not None and alert.status == "noisy_count":
             known = self._noisy.get(key)
             if known is None or parse_instant(known.as_of) < parse_instant(alert.as_of):
                 self._noisy[key] = alert
 
     def _add_snapshot(self, value: bytes) -> Change | None:
         snapshot: AtTimesSnapshot | None = None  # None: a newer form
-        with suppress(ValidationError):
-            snapshot = AtTimesSnapshot.model_validate_json(value)
-        about = snapshot or SnapshotSubject.model_validate_json(value)
+        with suppress(*UNREADABLE):
+            snapshot = read_snapshot(value)
+        about = snapshot or read_snapshot_subject(value)
         time, as_of = parse_instant(about.time), parse_instant(about.as_of)
         self.unreadable += snapshot is None
         if about.shard >= about.shards:
@@ -216,9 +229,8 @@ class SubscriberView:
         changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
         return change if changed else None
 
-    def _add_total(self, form: type[HotSpotsSnapshot | DwellSnapshot], value: bytes) -> Change | None:
-        snapshot = form.model_validate_json(value)
-        key = form, snapshot.monitor
+    def _add_total(self, snapshot: HotSpotsSnapshot | DwellSnapshot) -> Change | None:
+        key = snapshot.kind, snapshot.monitor
         time, before = parse_instant(snapshot.time), self._totals.get(key)
         if before is not None and parse_instant(before.time) >= time:
             return None
@@ -249,7 +261,7 @@ class SubscriberView:
         return self.tick is None
 
     @property
-    def alerts(self) -> list[Alert]:
+    def alerts(self) -> list[OverTimeAlert]:
         """The latest `over_time` alert of each location, sorted by monitor, then in registry order."""
         rows, last = self.registry.rows, len(self.registry.ids)
         return sorted(
@@ -279,14 +291,7 @@ class SubscriberView:
         times.sort(key=lambda at: at.time, reverse=True)
         return sorted(times, key=lambda at: at.monitor)
 
-    def find_alarm(self, monitor: str, location_id: str, as_of: int) -> NoisyCountAlert | None:
+    def find_alarm(self, monitor: str, location_id: str, as_of: int) -> OverTimeAlert | None:
         """Return the record of an alarm, given its as_of (an instant), if it was added and no later one was."""
         alarm = self._noisy.get((monitor, location_id))
         return alarm if alarm is not None and parse_instant(alarm.as_of) == as_of else None
-
-
-def _read_alert(value: bytes) -> Alert:
-    alert = OverTimeAlert.model_validate_json(value).root
-    for time in (alert.window_start, alert.resumes_at if isinstance(alert, PausedAlert) else alert.as_of):
-        parse_instant(time)
-    return alert

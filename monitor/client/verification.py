@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from pydantic import ValidationError
-
 from monitor.client.subscriber import Published
-from monitor.client.subscriber_view import SnapshotSubject
+from monitor.client.subscriber_view import read_snapshot_subject
 from monitor.errors import TimeError, UsageError
+from monitor.kinds.at_times.record import AT_TIMES
 from monitor.records.checkpoints import (
     CHECKPOINT,
     NOT_IN_THE_TREE,
@@ -23,9 +22,8 @@ from monitor.records.checkpoints import (
     name_log,
     read_checkpoint,
 )
-from monitor.records.fields import encode
+from monitor.records.fields import UNREADABLE, encode
 from monitor.records.merkle import Tree
-from monitor.records.output_records import AT_TIMES
 from monitor.records.signed_notes import Verifier, read_public_key
 from monitor.time.instants import format_instant, parse_instant, parse_since
 
@@ -239,9 +237,9 @@ class Verification:
         if dict(record.headers).get("ce_type") != AT_TIMES.encode():
             return []
         try:
-            about = SnapshotSubject.model_validate_json(record.value or b"")
+            about = read_snapshot_subject(record.value or b"")
             time = format_instant(parse_instant(about.time))
-        except (ValidationError, TimeError):
+        except UNREADABLE:
             return []
         if len(about.monitor) > _LONGEST_NAME:
             return []

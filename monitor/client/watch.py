@@ -17,8 +17,9 @@ from monitor.client.current_answers import VALID_SLOTS, KnownPlaces
 from monitor.client.describe_records import NAMED, News, NewsLine, Words, moment, total_status
 from monitor.client.designated_time import AtTime
 from monitor.client.places import Places, open_configured
-from monitor.client.subscriber_view import Alert, SubscriberView
+from monitor.client.subscriber_view import SubscriberView
 from monitor.config import ValidConfig
+from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.stop_signals import stop_on_signals
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import MINUTE, SECOND, format_duration, parse_instant
@@ -94,7 +95,7 @@ class _Items:
         for total in self._view.totals:
             yield _Row(total.monitor, moment(total.time), total_status(total), self._words.total(total, most))
 
-    def _describe_alert(self, alert: Alert) -> tuple[str, str]:
+    def _describe_alert(self, alert: OverTimeAlert) -> tuple[str, str]:
         """Describe the state of one location (`over_time`). An alarm that still counts comes first."""
         if self._known.is_old(alert.as_of):
             status, text = "unknown", self._words.too_old(alert.as_of)

@@ -19,9 +19,9 @@ from kafka import TopicPartition
 from monitor.errors import LedgerChangedError, LedgerError, MonitorError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.transactions import read_batches
+from monitor.kinds.all_records import read_record
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, Spent
-from monitor.records.ledger_entries import read_record
 from monitor.records.output_records import OutputRecord
 
 log = logging.getLogger(__name__)

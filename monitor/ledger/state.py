@@ -9,16 +9,16 @@ from fractions import Fraction
 from typing import Literal
 
 from monitor.errors import LedgerError
+from monitor.kinds.all_records import Answer, read_record
+from monitor.kinds.at_times.record import AtTimesSnapshot
+from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.ledger.signed_log import SignedCount, SignedLog, SignedMark
 from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
-from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.owner_record import LedgerRecord, OwnerRecord
 from monitor.time.instants import format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
-
-_Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
 Charged = tuple[Literal["at_times", "hot_spots", "at_least", "dwell"], str, int]
 """The key of an answer about a designated time: the monitor's kind and name, and the time (an instant)."""
@@ -255,7 +255,7 @@ class LedgerState:
                     self._advance_to(entry.tick, grid)
                 if self.owned_since is None:
                     self.owned_since = record.timestamp_ms * 1_000
-            case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
+            case _:
                 self._fold_answer(entry, record, grid)
 
     def _sign_latest(self, record: OutputRecord) -> None:
@@ -264,11 +264,11 @@ class LedgerState:
             return
         for answer in self.latest:
             entry = read_record(answer.key, answer.value, answer.headers)
-            if isinstance(entry, OverTimeEntry):
-                self.sign(entry.monitor, entry.location_id, entry.marks)
-            elif isinstance(entry, AtTimesEntry):
-                signed = {location: SignedCount(*count) for location, count in entry.noisy_counts.items()}
-                self.times.noisy[entry.monitor, entry.time].update(signed)
+            if isinstance(entry, OverTimeAlert):
+                self.sign(entry.monitor, entry.location_id, entry.answers)
+            elif isinstance(entry, AtTimesSnapshot):
+                signed = {location: SignedCount(*count) for location, count in entry.counts.items()}
+                self.times.noisy[entry.monitor, entry.instant].update(signed)
 
     def _fold_terms(self, entry: LedgerRecord | OwnerRecord) -> None:
         if self.terms is None and self.expired_until is None and isinstance(entry, OwnerRecord):
@@ -312,28 +312,31 @@ class LedgerState:
             self.last_records.clear()
             self.latest.clear()
 
-    def _fold_answer(self, entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:
+    def _fold_answer(self, entry: Answer, record: OutputRecord, grid: SlotGrid) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, grid)
             self._advance_to(entry.tick, grid)
         if entry.tick == self.last_tick:
-            self.last_records[entry.ce_id] = record
+            self.last_records[record.ce_id] = record
             self.latest.append(record)
-        if isinstance(entry, OverTimeEntry):
-            self.spend(entry.monitor, entry.location_id, entry.marks)
-        elif isinstance(entry, HotSpotsEntry):
-            if entry.status == "complete":
-                self.times.drawn.add((entry.monitor, entry.time))
-                self._charge((entry.kind, entry.monitor, entry.time), entry.epsilon)
-        else:
-            known = self.times.noisy.setdefault((entry.monitor, entry.time), {})
-            if entry.noisy_counts.keys() - known.keys():
-                self._charge(("at_times", entry.monitor, entry.time), entry.epsilon)
-            for location, answer in entry.noisy_counts.items():
-                known.setdefault(location, answer)
-            if entry.at_least_epsilon is not None:
-                self.times.record_bounds(entry.monitor, entry.time, entry.shard, entry.shards)
-                self._charge(("at_least", entry.monitor, entry.time), entry.at_least_epsilon)
+        if isinstance(entry, OverTimeAlert):
+            self.spend(entry.monitor, entry.location_id, entry.answers)
+        elif isinstance(entry, AtTimesSnapshot):
+            self._fold_snapshot(entry)
+        elif entry.status == "complete":
+            self.times.drawn.add((entry.monitor, entry.instant))
+            self._charge((entry.kind, entry.monitor, entry.instant), entry.epsilon)
+
+    def _fold_snapshot(self, snapshot: AtTimesSnapshot) -> None:
+        about = snapshot.monitor, snapshot.instant
+        known = self.times.noisy.setdefault(about, {})
+        if snapshot.noisy_counts.keys() - known.keys():
+            self._charge(("at_times", *about), snapshot.epsilon)
+        for location, answer in snapshot.counts.items():
+            known.setdefault(location, answer)
+        if snapshot.at_least_epsilon is not None:
+            self.times.record_bounds(*about, snapshot.shard, snapshot.shards)
+            self._charge(("at_least", *about), snapshot.at_least_epsilon)
 
     def _charge(self, key: Charged, epsilon: Fraction) -> None:
         self.charged[key] = max(epsilon, self.charged.get(key, epsilon))
@@ -377,7 +380,7 @@ class LedgerState:
         self.times.forget(oldest_time)
 
 
-def _check_grid(entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:
+def _check_grid(entry: Answer, record: OutputRecord, grid: SlotGrid) -> None:
     """Check that the record's tick is on the configured slot grid. On another grid the tick numbers are meaningless."""
     time = (dict(record.headers).get("ce_time") or b"").decode()
     expected = format_instant(grid.as_of(entry.tick))

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from monitor.kinds.at_times.record import AT_TIMES
+from monitor.kinds.dwell.record import DWELL
+from monitor.kinds.hot_spots.record import HOT_SPOTS
+from monitor.kinds.over_time.record import OVER_TIME
 from monitor.page.entries import Entry
-from monitor.records.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME
 from monitor.time.instants import DAY
 
 _EVENT_RECORDS: Final = 256

@@ -6,13 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from pydantic import ValidationError
 
 from monitor.client.subscriber import Published
-from monitor.client.subscriber_view import AlertSubject, SnapshotSubject
+from monitor.client.subscriber_view import (
+    read_alert_subject,
+    read_dwell,
+    read_hot_spots,
+    read_snapshot,
+    read_snapshot_subject,
+)
 from monitor.errors import TimeError
-from monitor.records.dwell import DwellSnapshot
-from monitor.records.output_records import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, AtTimesSnapshot, HotSpotsSnapshot
+from monitor.kinds.at_times.record import AT_TIMES
+from monitor.kinds.dwell.record import DWELL, DwellSnapshot
+from monitor.kinds.hot_spots.record import HOT_SPOTS, HotSpotsSnapshot
+from monitor.kinds.over_time.record import OVER_TIME
+from monitor.records.fields import UNREADABLE
 from monitor.time.instants import format_instant, parse_instant
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -109,12 +117,12 @@ def _read_entry(kind: str, record: Published) -> Entry | None:
 
 
 def _read_alert(value: bytes) -> Subject:
-    alert = AlertSubject.model_validate_json(value)
+    alert = read_alert_subject(value)
     return Subject(f"{alert.monitor}/{alert.location_id}", parse_instant(alert.as_of))
 
 
 def _name_shard(value: bytes) -> Subject:
-    snapshot = SnapshotSubject.model_validate_json(value)
+    snapshot = read_snapshot_subject(value)
     if snapshot.shard >= snapshot.shards:
         raise LookupError(f"shard {snapshot.shard} of {snapshot.shards}: there is no such shard")
     time = format_instant(parse_instant(snapshot.time))
@@ -123,13 +131,13 @@ def _name_shard(value: bytes) -> Subject:
 
 def _read_snapshot(value: bytes) -> Snapshot:
     try:
-        read = AtTimesSnapshot.model_validate_json(value)
-    except ValidationError:
-        newer = SnapshotSubject.model_validate_json(value)
+        read = read_snapshot(value)
+    except UNREADABLE:
+        newer = read_snapshot_subject(value)
         return Snapshot(newer.shard, newer.shards)
     noisy = {location: answer.noisy_count for location, answer in read.noisy_counts.items()}
     complete = read.status == "complete"
-    return Snapshot(read.shard, read.shards, read.threshold, complete, read.registry, noisy, dict(read.counts_at_least))
+    return Snapshot(read.shard, read.shards, read.threshold, complete, read.registry, noisy, dict(read.bounds))
 
 
 def _name_total(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
@@ -140,8 +148,8 @@ def _name_total(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
 PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
     OVER_TIME: _read_alert,
     AT_TIMES: _name_shard,
-    HOT_SPOTS: lambda value: _name_total(HotSpotsSnapshot.model_validate_json(value)),
-    DWELL: lambda value: _name_total(DwellSnapshot.model_validate_json(value)),
+    HOT_SPOTS: lambda value: _name_total(read_hot_spots(value)),
+    DWELL: lambda value: _name_total(read_dwell(value)),
 }
 """The types of records for subscribers, and how to read their subject. The other types are for the service itself."""
 

@@ -10,15 +10,15 @@ from functools import cache
 from typing import Any, Final
 
 import msgspec
-from pydantic import ValidationError
 
 from monitor.client.designated_time import find_upper_bound
+from monitor.client.subscriber_view import read_alert
 from monitor.kinds.locations import Registry, find_shard
 from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.page.board import Board
 from monitor.page.entries import Entry, Snapshot
-from monitor.records.output_records import NoisyCountAlert, OverTimeAlert, PausedAlert
+from monitor.records.fields import UNREADABLE
 from monitor.time.instants import format_instant
 
 MOST_PERIODS: Final = 2_000
@@ -101,16 +101,14 @@ def _find_moment(period: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _read_alert(entry: Entry) -> dict[str, Any]:
     try:
-        alert = OverTimeAlert.model_validate_json(entry.raw).root
-    except ValidationError:
+        alert = read_alert(entry.raw)
+    except UNREADABLE:
         return _NOT_UNDERSTOOD
     answer: dict[str, Any] = {"state": alert.status, "threshold": alert.threshold}
-    if isinstance(alert, NoisyCountAlert):
-        answer["count_at_most"] = alert.count_at_most
-    elif isinstance(alert, PausedAlert):
+    if alert.upper_bound is not None:
+        answer["count_at_most"] = alert.upper_bound
+    if alert.status == "paused":
         answer["resumes_at"] = alert.resumes_at
-    elif alert.status == "safe":
-        answer["count_at_most"] = alert.threshold - 1
     return answer
 
 

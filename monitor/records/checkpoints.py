@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import Meta
 
-from monitor.records.fields import UNREADABLE, Tick, Time, Value, encode, format_time, make_decoder
+from monitor.records.fields import UNREADABLE, Tick, Time, Value, check_time, encode, format_time, make_decoder
 from monitor.records.merkle import HASH_BYTES, Tree, hash_leaf
 from monitor.records.output_records import LEDGER, OWNER, TYPE_PREFIX, OutputRecord, make_record
 from monitor.records.signed_notes import Signer, Verifier
@@ -58,6 +58,10 @@ class CheckpointRecord(Value, frozen=True):
         tuple[_Hash, ...],
         Meta(max_length=64, description="The roots of the tree's complete subtrees, the largest first."),
     ]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if `as_of` has another form."""
+        check_time(self.as_of)
 
 
 _read: Final = make_decoder(CheckpointRecord)

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from monitor.errors import LedgerError
 from monitor.records.charges_record import Charges
-from monitor.records.fields import Name, Positive, Time, Value, Whole, check_time, encode, format_time
+from monitor.records.fields import Name, Positive, Time, Value, Whole, check_name, check_time, encode, format_time
 from monitor.records.output_records import LEDGER, OWNER, OutputRecord, make_record
 
 LEDGER_VERSION: Final = 1
@@ -43,8 +43,10 @@ class OwnerRecord(Value, frozen=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Raise TimeError if `lost_at` does not exist."""
-        check_time(self.lost_at)
+        """Raise ValueError if the name or the time has another form."""
+        check_name(self.service)
+        if self.lost_at is not None:
+            check_time(self.lost_at)
 
 
 class LedgerRecord(Value, frozen=True):
@@ -57,8 +59,10 @@ class LedgerRecord(Value, frozen=True):
     input_topic_id: Annotated[str, Meta(description="ID of the input topic when the ledger began.")]
 
     def __post_init__(self) -> None:
-        """Raise TimeError if `lost_at` does not exist, LedgerError if the ledger has another version."""
-        check_time(self.lost_at)
+        """Raise ValueError if the name or the time has another form, LedgerError for another version of the ledger."""
+        check_name(self.service)
+        if self.lost_at is not None:
+            check_time(self.lost_at)
         if self.ledger != LEDGER_VERSION:
             raise LedgerError(
                 f"the ledger has format {self.ledger}: expected {LEDGER_VERSION}; run a version of location-monitor "

@@ -15,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.designated_times.monitor import Timed, Total
+from monitor.kinds.designated_times.record import DesignatedTime
 from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.facts import Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.signed_log import SignedCount
@@ -26,14 +30,7 @@ from monitor.ledger.state import LedgerState
 from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
-from monitor.records.dwell import make_dwell_record
-from monitor.records.output_records import (
-    DesignatedTime,
-    OutputRecord,
-    make_at_times_record,
-    make_hot_spots_record,
-    name_answer,
-)
+from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.unknown_causes import FACTS_MISSING, LEDGER_LOST, NOT_SIGNED
 from monitor.ticks.decide_over_time import OverTimeDecider
 from monitor.ticks.evidence import Evidence

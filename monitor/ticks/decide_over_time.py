@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from monitor.kinds.facts import Window
 from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.record import OverTimeWriter
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.signed_log import SignedMark
 from monitor.ledger.state import LedgerState
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
-from monitor.records.output_records import OutputRecord, OverTimeWriter, name_answer
+from monitor.records.output_records import OutputRecord, name_answer
 from monitor.ticks.evidence import Evidence
 
 _Key = TypeVar("_Key", int, Fraction)

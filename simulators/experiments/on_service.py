@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
-from monitor.records.ledger_entries import AtTimesEntry
+from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
 from simulators.continuous_noise import Places
@@ -78,9 +78,9 @@ class Watcher:
 
     def observe(self, tick: int, entry: Entry) -> None:
         """Add an answer published at a tick."""
-        if isinstance(entry, AtTimesEntry):
-            noisy = self._noisy.setdefault((entry.monitor, entry.time, tick), {})
-            noisy.update({self.places[name]: at for name, (at, _count) in entry.noisy_counts.items()})
+        if isinstance(entry, AtTimesSnapshot):
+            noisy = self._noisy.setdefault((entry.monitor, entry.instant, tick), {})
+            noisy.update({self.places[name]: at for name, (at, _count) in entry.counts.items()})
 
     def fill_tallies(self) -> None:
         """Compute the tallies after the last tick. The `as_of` of a time's first update is one hour after the time."""

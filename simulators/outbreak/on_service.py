@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from monitor.audit import AuditReport, audit
+from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.replay.driver import Summary
 from monitor.privacy.epsilon import format_epsilon
-from monitor.records.ledger_entries import OverTimeEntry
 from monitor.time.instants import DAY, format_duration, format_instant
 from simulators.outbreak.designated import Designated
 from simulators.outbreak.reports import Report, Timeline
@@ -61,14 +61,14 @@ class _Watcher:
     def observe(self, tick: int, entry: Entry) -> None:
         """Add an answer published at a tick."""
         row = tick - self.line.first
-        if isinstance(entry, OverTimeEntry):
+        if isinstance(entry, OverTimeAlert):
             if row < self.line.ticks:  # the replay ends with the horizons, after the last window
                 place, found = self.places[entry.location_id], self.answers[entry.monitor]
                 found.alarms[row, place] = entry.status == "noisy_count"
                 found.paused[row, place] = entry.status == "paused"
         else:
-            rows = self.designated.alarm_rows[self.designated.find(entry.time)]
-            for name, (at, _) in entry.noisy_counts.items():
+            rows = self.designated.alarm_rows[self.designated.find(entry.instant)]
+            for name, (at, _) in entry.counts.items():
                 rows[self.places[name]] = at - self.line.first
 
 

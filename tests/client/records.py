@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.dwell.record import make_dwell_record
+from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
+from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
 from monitor.privacy.sum_and_count import PairedTotals
-from monitor.records.dwell import make_dwell_record
-from monitor.records.output_records import (
-    OutputRecord,
-    make_at_times_record,
-    make_hot_spots_record,
-    make_over_time_record,
-)
+from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, parse_instant
 from monitor.time.slot_grid import SlotGrid
 

@@ -15,8 +15,9 @@ from monitor.client.current_answers import KnownPlaces
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.verification import FEWEST_WAITING, Verification, read_trust
 from monitor.errors import UsageError
+from monitor.kinds.at_times.record import AT_TIMES
 from monitor.kinds.locations import find_shard
-from monitor.records.output_records import AT_TIMES, OutputRecord, make_record
+from monitor.records.output_records import OutputRecord, make_record
 from monitor.time.instants import DAY, HOUR, MINUTE, format_instant
 from tests.client.records import REGISTRY, SLOTS, over_time, snapshot
 from tests.client.test_verification import ATTACKS, Ticks, alter, make_ticks

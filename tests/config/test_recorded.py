@@ -13,18 +13,16 @@ from monitor.config import Location
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError
+from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import AtTimesSnapshot, make_at_times_record
 from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.record import HotSpotsSnapshot, make_hot_spots_record
 from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.record import OverTimeAlert, make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import Mark, OverTimeAnswer
-from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
-from monitor.records.output_records import (
-    OutputRecord,
-    make_at_times_record,
-    make_hot_spots_record,
-    make_over_time_record,
-)
+from monitor.records.output_records import OutputRecord
 
 PLACES = tuple(Location(f"place-{number}") for number in range(4))
 LARGEST = 10**12
@@ -74,8 +72,8 @@ def check_over_time_record(parameters: Parameters, monitor: OverTime) -> None:
             resumes_at=None,
         )
         entry = read(record)
-        assert isinstance(entry, OverTimeEntry)
-        assert entry.marks == (mark,)
+        assert isinstance(entry, OverTimeAlert)
+        assert entry.answers == (mark,)
 
 
 def build_common_fields(parameters: Parameters, monitor: AtTimes | HotSpots) -> dict[str, Any]:
@@ -106,14 +104,14 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
                 **build_common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)}
             )
         )
-        assert isinstance(entry, AtTimesEntry)
+        assert isinstance(entry, AtTimesSnapshot)
         assert entry.epsilon == evening.epsilon
         drawn = read(
             make_hot_spots_record(
                 **build_common_fields(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)]
             )
         )
-        assert isinstance(drawn, HotSpotsEntry)
+        assert isinstance(drawn, HotSpotsSnapshot)
         assert drawn.epsilon == busiest.epsilon
 
     check_round_trip()

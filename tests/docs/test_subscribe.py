@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.locations import find_shard
-from monitor.records.examples import make_examples
+from monitor.operate.schema.examples import make_examples
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
 from tests.needed_programs import report_missing

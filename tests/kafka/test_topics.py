@@ -24,11 +24,12 @@ from monitor.kafka.topics import (
     list_topic_needs,
 )
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
 from monitor.operate.replay.driver import adapt_topic_needs
-from monitor.records.output_records import make_at_times_record, make_hot_spots_record
 from monitor.time.instants import DAY, HOUR, MILLISECOND
 from monitor.time.schedule import Schedule
 from tests.builders import replace_monitors

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from monitor.kinds.over_time.record import OVER_TIME
 from monitor.page.board import Board
 from monitor.page.entries import Entry
 from monitor.page.feed import format_position, parse_position
-from monitor.records.output_records import OVER_TIME
 
 LINE = b'{"value":{}}'
 

@@ -14,11 +14,12 @@ import uvicorn
 
 from monitor.client.subscriber import Subscriber
 from monitor.errors import FailedError
+from monitor.kinds.at_times.record import AT_TIMES
+from monitor.kinds.over_time.record import OVER_TIME
 from monitor.page import reader
 from monitor.page.feed import Feed
 from monitor.page.serve import page_command
 from monitor.page.states import States
-from monitor.records.output_records import AT_TIMES, OVER_TIME
 from monitor.time.instants import MILLISECOND
 from tests.conftest import Eventually
 from tests.page.conftest import OpenPage, serve

@@ -14,12 +14,14 @@ from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.record import make_over_time_record
 from monitor.ledger.signed_log import SignedLog
 from monitor.page.feed import Feed
 from monitor.page.server import Page, PageParts
 from monitor.privacy.over_time import Mark, step
-from monitor.records.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.records.output_records import OutputRecord
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR
 from tests.kit.signed import SIGNER

@@ -13,9 +13,9 @@ import pytest
 from cloudevents.core.bindings.kafka import KafkaMessage, from_binary_event
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
-from monitor.records.examples import make_examples
+from monitor.operate.schema.build_schemas import build_asyncapi
+from monitor.operate.schema.examples import make_examples
 from monitor.records.output_records import OutputRecord
-from monitor.records.schemas import build_asyncapi
 
 pytestmark = pytest.mark.long
 

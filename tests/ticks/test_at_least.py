@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import CarriedOverTimes
 from monitor.ledger.state import LedgerState, TimeAnswers
-from monitor.records.ledger_entries import AtTimesEntry, read_record
-from monitor.records.output_records import AtTimesSnapshot
+from monitor.records.fields import make_decoder
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.time.instants import parse_instant
@@ -77,8 +78,8 @@ def test_final_snapshot_has_lower_bounds(make: Callable[..., Parameters], noise:
     assert "at_least_epsilon" not in value_of(early)
     noise.script[:] = [0, 0, 0, 0, 1, 0]  # three comparisons with the threshold, then the draws of the bounds
     (final,) = decide(parameters, 13, noise, consented={1: 4}).records
-    value = AtTimesSnapshot.model_validate_json(final.value)
-    assert (value.final, value.counts_at_least, value.at_least_epsilon) == (True, {"place-1": 3}, "1/4")
+    value = make_decoder(AtTimesSnapshot)(final.value)
+    assert (value.final, value.bounds, value.at_least_epsilon) == (True, {"place-1": 3}, Fraction(1, 4))
     assert noise.drawn[-1] == (LEAST, 3), "every location draws, also without people"
 
 
@@ -153,7 +154,7 @@ def test_bounds_are_charged_separately(make: Callable[..., Parameters], noise: A
     """The ledger charges the ε of drawn bounds in addition to that of noisy counts, also if all bounds are 0."""
     (final,) = decide(make(), 13, noise).records
     entry = read_record(final.key, final.value, final.headers)
-    assert isinstance(entry, AtTimesEntry)
+    assert isinstance(entry, AtTimesSnapshot)
     assert entry.at_least_epsilon == LEAST
     state = LedgerState()
     state.fold(final, make().grid)
@@ -204,7 +205,7 @@ def test_bound_exceeds_an_earlier_noisy_count(make: Callable[..., Parameters], n
     decide(parameters, 12, noise, state, consented={0: 50})
     noise.script[:] = [0, 0, 5, 1, 2, 0]  # two comparisons and a noisy count, then the draws of the bounds
     (final,) = decide(parameters, 13, noise, state, consented={0: 90, 1: 60}).records
-    value = AtTimesSnapshot.model_validate_json(final.value)
+    value = make_decoder(AtTimesSnapshot)(final.value)
     noisy = {place: (one.tick, one.noisy_count) for place, one in value.noisy_counts.items()}
     assert noisy == {"place-0": (12, 50), "place-1": (13, 65)}
     assert value.counts_at_least == {"place-0": 89, "place-1": 58}

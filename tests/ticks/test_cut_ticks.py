@@ -18,6 +18,7 @@ import pytest
 
 from monitor.client.verification import Verification
 from monitor.errors import UnreachableError
+from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
@@ -28,7 +29,6 @@ from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.records.checkpoints import NOT_IN_THE_TREE
-from monitor.records.ledger_entries import read_record
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.evidence import Evidence

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.dwell.record import DwellSnapshot
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import declare_charges
 from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
-from monitor.records.dwell import DwellSnapshot
+from monitor.records.fields import make_decoder
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.rollout import compute_version
@@ -76,11 +77,11 @@ def test_final_tick_has_the_totals(make_parameters: Make, noise: Any) -> None:
     assert decide(parameters, 10, noise).records == []
     noise.script[:] = [5, 0, 2, 7]
     (record,) = decide(parameters, 11, noise).records
-    value = DwellSnapshot.model_validate_json(record.value)
+    value = make_decoder(DwellSnapshot)(record.value)
     assert (value.visit_seconds, value.spare_seconds) == (4_803, 2_393)
     assert value.visits == 7_196 / 3_600
     assert value.mean_seconds == pytest.approx(3_600 * 4_803 / 7_196)
-    assert (value.noise, value.epsilon, value.longest_visit_seconds) == ("two_sided", "1/2", 3_600)
+    assert (value.noise, value.epsilon, value.longest_visit_seconds) == ("two_sided", Fraction(1, 2), 3_600)
     assert noise.drawn == [(Fraction(1, 2) / 7_200, 2)] * 2
     assert record.key.decode() == f"lengths/{value.time}"
     assert decide(parameters, 12, noise).records == []

@@ -13,10 +13,11 @@ import pytest
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.record import HotSpotsSnapshot
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.records.output_records import HotSpotsSnapshot
+from monitor.records.fields import make_decoder
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.time.schedule import Schedule
@@ -72,9 +73,9 @@ def test_final_tick_names_the_busiest_locations(make_parameters: Make) -> None:
     people = {0: 1, 3: 7, 5: 4}
     assert decide_complete(parameters, 10, LedgerState(), people).records == []
     (record,) = decide_complete(parameters, 11, LedgerState(), people).records
-    value = HotSpotsSnapshot.model_validate_json(record.value)
+    value = make_decoder(HotSpotsSnapshot)(record.value)
     assert [(spot.location_id, spot.noisy_count) for spot in value.hot_spots] == [("place-3", 7), ("place-5", 4)]
-    assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, "50", 6)
+    assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, Fraction(50), 6)
     assert record.key.decode() == f"busiest/{value.time}"
     assert decide_complete(parameters, 12, LedgerState(), people).records == []
 

@@ -11,19 +11,15 @@ import pytest
 
 from monitor.client.verification import Verification
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.record import OVER_TIME, make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.records.checkpoints import CHECKPOINT
-from monitor.records.output_records import (
-    OVER_TIME,
-    OutputRecord,
-    make_at_times_record,
-    make_over_time_record,
-    make_record,
-)
+from monitor.records.output_records import OutputRecord, make_record
 from monitor.records.unknown_causes import NOT_SIGNED
 from monitor.ticks.decide import Decider, Decision
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish

@@ -14,12 +14,11 @@ from rich.text import Text
 
 from monitor.client.describe_records import PEOPLE, length, moment
 from monitor.client.designated_time import AtTime, AtTimeStatus
-from monitor.client.subscriber_view import Alert
 from monitor.client.watch import STYLES, SYMBOLS
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.demo.story import Story
-from monitor.records.output_records import NoisyCountAlert, PausedAlert
 from monitor.time.instants import parse_instant, to_datetime
 
 _WIDE: Final = 96  # from this width in columns on, the news is shown next to the places
@@ -90,7 +89,7 @@ class Screen:
             yield _draw_title(f"{timed.name}{_format_times(shown)}: fewer than {timed.threshold} {PEOPLE}?")
             yield self._draw_at_times(shown)
 
-    def _draw_over_time(self, alerts: list[Alert]) -> Table:
+    def _draw_over_time(self, alerts: list[OverTimeAlert]) -> Table:
         table = Table.grid(padding=(0, 1))
         for alert in alerts:
             style = STYLES[alert.status]
@@ -142,10 +141,10 @@ def _format_times(shown: list[AtTime]) -> str:
     return f" {hours} of {', '.join(dict.fromkeys(f'{day:%a}' for day in days))}" if days else ""
 
 
-def _describe(alert: Alert) -> str:
-    if isinstance(alert, NoisyCountAlert):
+def _describe(alert: OverTimeAlert) -> str:
+    if alert.status == "noisy_count":
         return f"at most {alert.count_at_most}"
-    if isinstance(alert, PausedAlert):
+    if alert.status == "paused" and alert.resumes_at:
         bound = f" (≤ {alert.answers[-1].noisy_count})" if alert.answers else ""
         return f"paused until {moment(alert.resumes_at)}{bound}"
     return alert.status

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from monitor.errors import UsageError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.all_records import read_record
 from monitor.ledger.reader import read_partition
-from monitor.records.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.records.output_records import OutputRecord
-from monitor.records.owner_record import OwnerRecord
+from monitor.records.owner_record import LedgerRecord
 
 _KeyedRecord = tuple[tuple[int, int, int], OutputRecord]
 
@@ -42,7 +42,7 @@ def _read_partition(connections: KafkaConnections, topic: str, partition: int) -
     tick = _BEFORE_ALL
     for offset, record in read_partition(connections, topic, partition):
         entry = read_record(record.key, record.value, record.headers)
-        if isinstance(entry, OverTimeEntry | AtTimesEntry | HotSpotsEntry | OwnerRecord) and entry.tick is not None:
+        if not isinstance(entry, LedgerRecord | None) and entry.tick is not None:
             tick = entry.tick
         yield (tick, partition, offset), record
 

@@ -15,9 +15,11 @@ from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.over_time.monitor import LARGEST_OF_ONE_PLACE, find_max_answers_per_record, measure_place
+from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
-from monitor.records.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.records.output_records import OutputRecord
 from tests.builders import replace_monitors
 
 pytestmark = pytest.mark.long

@@ -11,13 +11,15 @@ import pytest
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.operate.demo.examples import copy_examples
 from monitor.operate.demo.story import Story
 from monitor.privacy.over_time import Mark, step
-from monitor.records.output_records import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.records.output_records import OutputRecord
 
 
 @pytest.fixture

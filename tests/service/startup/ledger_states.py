@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
-from monitor.records.output_records import make_at_times_record, make_hot_spots_record
 
 HALF = Fraction(1, 2)
 

@@ -7,7 +7,7 @@ import json
 import click
 
 from monitor.config import Config
-from monitor.records.schemas import SCHEMAS
+from monitor.operate.schema.build_schemas import SCHEMAS
 
 
 @click.command()

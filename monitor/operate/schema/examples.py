@@ -6,18 +6,16 @@ import json
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.dwell.record import make_dwell_record
+from monitor.kinds.hot_spots.record import make_hot_spots_record
+from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.records.checkpoints import hash_answers, make_checkpoint_record, name_log
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
-from monitor.records.dwell import make_dwell_record
 from monitor.records.merkle import Tree
-from monitor.records.output_records import (
-    OutputRecord,
-    make_at_times_record,
-    make_hot_spots_record,
-    make_over_time_record,
-)
+from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_ledger_record, make_owner_record
 from monitor.records.signed_notes import Signer
 from monitor.records.visits import Fault, Reason

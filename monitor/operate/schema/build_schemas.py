@@ -1,4 +1,4 @@
-"""The published schemas, generated from the models: JSON Schema 2020-12, and an AsyncAPI 3 document."""
+"""The published schemas, built from the definitions of the records: JSON Schema 2020-12, and an AsyncAPI 3 document."""
 
 from __future__ import annotations
 
@@ -10,24 +10,16 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from monitor.records.checkpoints import CHECKPOINT, CheckpointRecord
+from monitor.kinds.all_records import RECORDS
+from monitor.kinds.at_times.record import AT_TIMES
+from monitor.kinds.dwell.record import DWELL
+from monitor.kinds.hot_spots.record import HOT_SPOTS
+from monitor.kinds.over_time.record import OVER_TIME
+from monitor.operate.schema.examples import make_examples
+from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.dead_letter_record import DeadLetterHeaders
-from monitor.records.dwell import DwellSnapshot
-from monitor.records.examples import make_examples
 from monitor.records.fields import describe_fraction
-from monitor.records.output_records import (
-    AT_TIMES,
-    DWELL,
-    HOT_SPOTS,
-    LEDGER,
-    OVER_TIME,
-    OWNER,
-    AtTimesSnapshot,
-    CloudEventHeaders,
-    HotSpotsSnapshot,
-    OverTimeAlert,
-)
-from monitor.records.owner_record import LedgerRecord, OwnerRecord
+from monitor.records.output_records import LEDGER, OWNER, CloudEventHeaders
 from monitor.records.visits import Visit, VisitBatch
 
 Schema = dict[str, Any]
@@ -35,16 +27,10 @@ Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _VISITS: Final[tuple[type[BaseModel], ...]] = (VisitBatch, Visit)
-_ALERTS: Final[tuple[type, ...]] = (
-    OverTimeAlert,
-    AtTimesSnapshot,
-    HotSpotsSnapshot,
-    DwellSnapshot,
-    CheckpointRecord,
-    OwnerRecord,
-    LedgerRecord,
+_ALERTS: Final = tuple(
+    RECORDS[ce_type] for ce_type in (OVER_TIME, AT_TIMES, HOT_SPOTS, DWELL, CHECKPOINT, OWNER, LEDGER)
 )
-_HEADERS: Final[tuple[type[BaseModel], ...]] = (CloudEventHeaders, DeadLetterHeaders)
+_HEADERS: Final[tuple[type, ...]] = (CloudEventHeaders, DeadLetterHeaders)
 
 
 def build_visits_schema() -> Schema:
@@ -71,11 +57,15 @@ def _build_definitions(models: Sequence[type], template: str) -> Schema:
     """Return the schemas of models of pydantic and of structs, by name."""
     pydantic = [model for model in models if issubclass(model, BaseModel)]
     _, schema = models_json_schema([(model, "validation") for model in pydantic], ref_template=template)
-    structs = [model for model in models if not issubclass(model, BaseModel)]
+    structs = {model.__name__: model for model in models if not issubclass(model, BaseModel)}
     _, definitions = msgspec.json.schema_components(
-        structs, schema_hook=describe_fraction, ref_template=template.format(model="{name}")
+        structs.values(), schema_hook=describe_fraction, ref_template=template.format(model="{name}")
     )
-    return {**schema.get("$defs", {}), **{name: _tidy(definition) for name, definition in definitions.items()}}
+    tidied = {name: _tidy(definition) for name, definition in definitions.items()}
+    built: Schema = schema.get("$defs", {})
+    return built | {
+        name: {**definition, **getattr(structs.get(name), "conditions", {})} for name, definition in tidied.items()
+    }
 
 
 def _tidy(definition: Schema) -> Schema:
@@ -87,19 +77,13 @@ def _tidy(definition: Schema) -> Schema:
     return {**definition, "description": cleandoc(definition["description"]), "properties": properties}
 
 
-def _remove_discriminators(schema: Any) -> Any:
-    """Remove `discriminator`, which has another form in AsyncAPI; `oneOf` with constants has the same meaning."""
-    if isinstance(schema, Mapping):
-        return {key: _remove_discriminators(value) for key, value in schema.items() if key != "discriminator"}
-    return [_remove_discriminators(item) for item in schema] if isinstance(schema, list) else schema
-
-
 def _refer_to(kind: str, name: str) -> Schema:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-def _describe_event(title: str, ce_type: str, model: type, key: str) -> Schema:
+def _describe_event(title: str, ce_type: str, key: str) -> Schema:
     """Return a message of the output topic: CloudEvents headers with its own ce_type, and its payload."""
+    model = RECORDS[ce_type]
     return {
         "title": title,
         "summary": (model.__doc__ or "").splitlines()[0],
@@ -132,17 +116,13 @@ def _describe_messages() -> Schema:
             "payload": {"anyOf": [_refer_to("schemas", model.__name__) for model in _VISITS]},
             "bindings": {"kafka": {"key": {"type": "string", "description": "Any key, or no key."}}},
         },
-        "overTime": _describe_event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
-        "atTimes": _describe_event(
-            "All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"
-        ),
-        "hotSpots": _describe_event("The hot spots at a time", HOT_SPOTS, HotSpotsSnapshot, "monitor/time"),
-        "dwell": _describe_event(
-            "The number and mean length of visits at a time", DWELL, DwellSnapshot, "monitor/time"
-        ),
-        "checkpoint": _describe_event("The signed end of a tick", CHECKPOINT, CheckpointRecord, "checkpoint"),
-        "owner": _describe_event("A change of writer", OWNER, OwnerRecord, "owner"),
-        "ledger": _describe_event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
+        "overTime": _describe_event("A location over time", OVER_TIME, "monitor/location_id"),
+        "atTimes": _describe_event("All locations of a shard at a time", AT_TIMES, "monitor/time/shard"),
+        "hotSpots": _describe_event("The hot spots at a time", HOT_SPOTS, "monitor/time"),
+        "dwell": _describe_event("The number and mean length of visits at a time", DWELL, "monitor/time"),
+        "checkpoint": _describe_event("The signed end of a tick", CHECKPOINT, "checkpoint"),
+        "owner": _describe_event("A change of writer", OWNER, "owner"),
+        "ledger": _describe_event("The ledger's first record", LEDGER, "ledger"),
         "deadLetter": {
             "title": "A dead letter",
             "summary": "The raw bytes of an undecodable record, or one refused visit as JSON. Contains personal data.",
@@ -237,7 +217,7 @@ def build_asyncapi() -> Schema:
         },
         "components": {
             "messages": _build_messages(),
-            "schemas": _remove_discriminators(_build_definitions(models, "#/components/schemas/{model}")),
+            "schemas": _build_definitions(models, "#/components/schemas/{model}"),
             "securitySchemes": dict(_SECURITY),
         },
     }

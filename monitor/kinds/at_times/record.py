@@ -1,0 +1,127 @@
+"""The snapshot of one shard at a designated time of an `at_times` monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Final, Literal, Unpack
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from monitor.kinds.designated_times.record import CompleteOrUnknown, DesignatedTime, RegistryDigest
+from monitor.records.fields import (
+    Epsilon,
+    Location,
+    Name,
+    Positive,
+    Tick,
+    Time,
+    Value,
+    Whole,
+    check_name,
+    check_time,
+    encode,
+    format_time,
+    read_time,
+)
+from monitor.records.output_records import TYPE_PREFIX, OutputRecord, make_record, name_answer
+
+AT_TIMES: Final = f"{TYPE_PREFIX}at_times"
+
+
+class NoisyCount(Struct, frozen=True):
+    """A noisy answer at a designated time. It marks its location permanently."""
+
+    tick: Tick
+    noisy_count: Whole
+
+
+class AtTimesSnapshot(Value, frozen=True):
+    """The state of one shard at a designated time (Algorithm 4). Key: monitor/time/shard.
+
+    If the status is complete, every location of the shard that is not listed is safe. The snapshot that draws lower
+    bounds also has `at_least_epsilon` and `counts_at_least` (docs/rules.md, rule 13).
+    """
+
+    monitor: Name
+    kind: Literal["at_times"]
+    time: Time
+    shard: Whole
+    shards: Positive
+    tick: Tick
+    as_of: Time
+    status: CompleteOrUnknown
+    final: Annotated[bool, Meta(description="Whether this is the last tick about the time, with any status.")]
+    registry: RegistryDigest
+    locations: Annotated[Whole, Meta(description="The number of locations in the shard.")]
+    threshold: Positive
+    epsilon: Epsilon
+    noisy_counts: dict[Location, NoisyCount]
+    at_least_epsilon: Annotated[Epsilon | None, Meta(description="The ε of the lower bounds, if there are any.")] = None
+    counts_at_least: Annotated[
+        dict[Location, Positive] | UnsetType,
+        Meta(
+            description="Certain lower bounds: at least this many people, who consented, were there. Drawn once, in "
+            "the final snapshot if it is complete; locations with 0 are left out."
+        ),
+    ] = UNSET
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the name or a time has another form."""
+        check_name(self.monitor)
+        check_time(self.time)
+        check_time(self.as_of)
+
+    @property
+    def instant(self) -> int:
+        """The designated time, in microseconds since the epoch."""
+        return read_time(self.time)
+
+    @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """(tick, noisy count) by location."""
+        return {location: (noisy.tick, noisy.noisy_count) for location, noisy in self.noisy_counts.items()}
+
+    @property
+    def bounds(self) -> Mapping[str, int]:
+        """The lower bounds by location; empty if the snapshot drew none."""
+        return self.counts_at_least or {}
+
+
+def make_at_times_record(
+    *,
+    shard: int,
+    shards: int,
+    complete: bool,
+    final: bool,
+    threshold: int,
+    epsilon: Fraction,
+    noisy_counts: Mapping[str, tuple[int, int]],
+    counts_at_least: tuple[Fraction, Mapping[str, int]] | None = None,
+    **asked: Unpack[DesignatedTime],
+) -> OutputRecord:
+    """Return the snapshot of one shard at a designated time. `noisy_counts` maps location to (tick, noisy count).
+
+    `counts_at_least`: the ε of the lower bounds that this tick drew, and the bounds by location; None if it drew none.
+    """
+    value = AtTimesSnapshot(
+        monitor=asked["monitor"],
+        kind="at_times",
+        time=format_time(asked["time"]),
+        shard=shard,
+        shards=shards,
+        tick=asked["tick"],
+        as_of=format_time(asked["as_of"]),
+        status="complete" if complete else "unknown",
+        final=final,
+        registry=asked["registry"],
+        locations=asked["locations"],
+        threshold=threshold,
+        epsilon=epsilon,
+        noisy_counts={location: NoisyCount(*answer) for location, answer in noisy_counts.items()},
+        at_least_epsilon=None if counts_at_least is None else counts_at_least[0],
+        counts_at_least=UNSET if counts_at_least is None else dict(counts_at_least[1]),
+    )
+    key = f"{value.monitor}/{value.time}/{shard}"
+    ce_id = name_answer(value.monitor, asked["time"], value.tick, shard)
+    return make_record(asked["source"], AT_TIMES, ce_id, asked["as_of"], key, encode(value))

@@ -1,0 +1,75 @@
+"""The record of dwell times: the number of visits at a designated time and their mean length, with noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Final, Literal, Unpack
+
+from msgspec import Meta
+
+from monitor.kinds.designated_times.record import DesignatedTime, TotalSnapshot, describe_total, make_total_record
+from monitor.privacy.sum_and_count import PairedTotals
+from monitor.records.fields import Epsilon, Positive
+from monitor.records.output_records import TYPE_PREFIX, OutputRecord
+
+DWELL: Final = f"{TYPE_PREFIX}dwell"
+
+
+class DwellSnapshot(TotalSnapshot, frozen=True):
+    """How many visits there were in all places together, and their mean length, drawn once. Key: monitor/time.
+
+    The noise is two-sided: nothing here is certain, in either direction, and no location is called safe because of it.
+    """
+
+    kind: Literal["dwell"]
+    noise: Literal["two_sided"]
+    epsilon: Annotated[Epsilon, Meta(description="The ε of the whole answer, for any change of one person's visits.")]
+    longest_visit_seconds: Annotated[Positive, Meta(description="Longer visits count as this long.")]
+    visits_per_person: Annotated[Positive, Meta(description="The most visits of one person that count.")]
+    visit_seconds: Annotated[
+        int | None,
+        Meta(description="A: the sum of the lengths, with noise of mean 0. It may be negative. null if unknown."),
+    ]
+    spare_seconds: Annotated[
+        int | None,
+        Meta(
+            description="B: the sum of longest_visit_seconds minus the length, with noise of mean 0. null if unknown."
+        ),
+    ]
+    visits: Annotated[
+        float | None,
+        Meta(
+            description="(A + B) / longest_visit_seconds: an unbiased estimate of the number of visits. "
+            "null if unknown."
+        ),
+    ]
+    mean_seconds: Annotated[
+        float | None,
+        Meta(
+            description="The estimated mean length, from 0 to longest_visit_seconds. null if unknown, or if A + B ≤ 0."
+        ),
+    ]
+
+
+def make_dwell_record(
+    *,
+    epsilon: Fraction,
+    longest: int,
+    per_person: int,
+    totals: PairedTotals | None,
+    **asked: Unpack[DesignatedTime],
+) -> OutputRecord:
+    """Return the record of a designated time; `totals` is None if the input is not complete. `longest`: seconds."""
+    mean = None if totals is None else totals.mean
+    value = DwellSnapshot(
+        **describe_total("dwell", asked, complete=totals is not None),
+        noise="two_sided",
+        epsilon=epsilon,
+        longest_visit_seconds=longest,
+        visits_per_person=per_person,
+        visit_seconds=None if totals is None else totals.above_low,
+        spare_seconds=None if totals is None else totals.below_high,
+        visits=None if totals is None else float(totals.count),
+        mean_seconds=None if mean is None else float(mean),
+    )
+    return make_total_record(asked, value)

@@ -1,0 +1,44 @@
+"""The record of the hot spots at a designated time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, Final, Literal, Unpack
+
+from msgspec import Meta, Struct
+
+from monitor.kinds.designated_times.record import DesignatedTime, TotalSnapshot, describe_total, make_total_record
+from monitor.records.fields import Epsilon, Location, Positive, Whole
+from monitor.records.output_records import TYPE_PREFIX, OutputRecord
+
+HOT_SPOTS: Final = f"{TYPE_PREFIX}hot_spots"
+
+
+class HotSpot(Struct, frozen=True):
+    """One of the locations with the most people, with its count plus noise that is never negative."""
+
+    location_id: Location
+    noisy_count: Annotated[Whole, Meta(description="A certain upper bound.")]
+
+
+class HotSpotsSnapshot(TotalSnapshot, frozen=True):
+    """The locations with the highest noisy counts at a designated time, drawn once. Key: monitor/time."""
+
+    kind: Literal["hot_spots"]
+    top: Annotated[Positive, Meta(description="The maximum number of locations named.")]
+    epsilon: Annotated[Epsilon, Meta(description="The ε of the whole answer, for any number of named locations.")]
+    hot_spots: Annotated[tuple[HotSpot, ...], Meta(description="Highest first; empty if unknown.")]
+
+
+def make_hot_spots_record(
+    *, top: int, epsilon: Fraction, hot_spots: Sequence[tuple[str, int]] | None, **asked: Unpack[DesignatedTime]
+) -> OutputRecord:
+    """Return the record of the hot spots at a designated time; `hot_spots` is None if the input is not complete."""
+    value = HotSpotsSnapshot(
+        **describe_total("hot_spots", asked, complete=hot_spots is not None),
+        top=top,
+        epsilon=epsilon,
+        hot_spots=tuple(HotSpot(*spot) for spot in hot_spots or ()),
+    )
+    return make_total_record(asked, value)
