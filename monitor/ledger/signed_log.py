@@ -10,9 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from monitor.privacy.over_time import Mark
 from monitor.records.checkpoints import (
     CHECKPOINT,
     Checkpoint,
@@ -26,24 +24,6 @@ from monitor.records.output_records import OutputRecord
 from monitor.records.signed_notes import Signer
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SignedMark(Mark):
-    """A spent mark that the key has signed.
-
-    `signed`: the mark as the key has signed it. A record without a signature may give it a larger ε or a later end,
-    which count as spent and are not published again.
-    """
-
-    signed: Mark
-
-
-class SignedCount(NamedTuple):
-    """A noisy count about a designated time that the key has signed. Any other is a plain tuple."""
-
-    tick: int
-    noisy_count: int
 
 
 @dataclass(frozen=True, slots=True)

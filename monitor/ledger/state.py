@@ -6,22 +6,17 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
 
 from monitor.errors import LedgerError
 from monitor.kinds.all_records import Answer, read_record
-from monitor.kinds.at_times.record import AtTimesSnapshot
-from monitor.kinds.over_time.record import OverTimeAlert
-from monitor.ledger.signed_log import SignedCount, SignedLog, SignedMark
+from monitor.kinds.answer_state import AnswerState, Charged
+from monitor.ledger.signed_log import SignedLog
 from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.owner_record import LedgerRecord, OwnerRecord
 from monitor.time.instants import format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
-
-Charged = tuple[Literal["at_times", "hot_spots", "at_least", "dwell"], str, int]
-"""The key of an answer about a designated time: the monitor's kind and name, and the time (an instant)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,45 +83,10 @@ def find_later(first: int | None, second: int | None) -> int | None:
 
 
 @dataclass(slots=True)
-class TimeAnswers:
-    """The answers about designated times, by monitor and time. None of them is drawn again.
-
-    `noisy`: (tick, noisy count) by location. `drawn`: those whose hot spots or dwell times were drawn. `bounded`: the
-    (shard, number of shards) pairs whose lower bounds were drawn.
-    """
-
-    noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
-    drawn: set[tuple[str, int]] = field(default_factory=set)
-    bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
-
-    def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
-        """Return whether no location of a shard has had its lower bound drawn.
-
-        Under another number of shards, a location may have been in any shard. So if a shard was drawn under another
-        number, the result is False for all shards.
-        """
-        drawn = self.bounded.get((monitor, time), ())
-        return all(number == shards and other != shard for other, number in drawn)
-
-    def record_bounds(self, monitor: str, time: int, shard: int, shards: int) -> None:
-        """Record that the lower bounds of a shard were drawn."""
-        self.bounded.setdefault((monitor, time), set()).add((shard, shards))
-
-    def forget(self, oldest: int) -> None:
-        """Drop designated times before `oldest`."""
-        self.noisy = {key: noisy for key, noisy in self.noisy.items() if key[1] >= oldest}
-        self.drawn = {key for key in self.drawn if key[1] >= oldest}
-        self.bounded = {key: drawn for key, drawn in self.bounded.items() if key[1] >= oldest}
-
-
-@dataclass(slots=True)
-class LedgerState:
+class LedgerState(AnswerState):
     """The state of one ledger partition.
 
-    `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
-    visits that it charged. `past`: marks that a period may still contain, but no window. `times`: the answers about
-    designated times. `charged`: the largest ε published about a designated time, among the records that have not
-    expired. `last_records`: the answers of the last tick, by ce_id. `latest`: those since the last owner record. An
+    `last_records`: the answers of the last tick, by ce_id. `latest`: those since the last owner record. An
     owner has appended them in one transaction, unless somebody else has written some. `last_terms`: the terms of the
     owner that decided the last tick. `last_offset`: the offset of its first answer. `incomplete`: the last tick with
     answers that are recorded as lost. `expired_until`: the instant of the first remaining record, if earlier ones have
@@ -137,9 +97,6 @@ class LedgerState:
 
     terms: OwnerTerms | None = None
     last_tick: int | None = None
-    marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
-    times: TimeAnswers = field(default_factory=TimeAnswers)
-    charged: dict[Charged, Fraction] = field(default_factory=dict)
     last_records: dict[str, OutputRecord] = field(default_factory=dict)
     latest: list[OutputRecord] = field(default_factory=list)
     last_terms: OwnerTerms | None = None
@@ -147,7 +104,6 @@ class LedgerState:
     incomplete: int | None = None
     expired_until: int | None = None
     records: int = 0
-    past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
     signed: SignedLog | None = None
@@ -174,11 +130,6 @@ class LedgerState:
         """The slot from which facts are complete if an earlier input topic was lost, else one before all others."""
         complete_from = None if self.terms is None else self.terms.input_since
         return -(2**62) if complete_from is None else complete_from
-
-    def find_marks(self, monitor: str, location: str) -> tuple[Mark, ...]:
-        """Return a location's marks in order of ticks."""
-        marks = self.marks.get((monitor, location))
-        return tuple(marks[tick] for tick in sorted(marks)) if marks else ()
 
     def summarize_spent(self) -> Spent:
         """Return what was spent, including marks that no longer run."""
@@ -263,12 +214,11 @@ class LedgerState:
         if self.signed is None or not self.signed.read(record, self.last_tick, self.latest):
             return
         for answer in self.latest:
-            entry = read_record(answer.key, answer.value, answer.headers)
-            if isinstance(entry, OverTimeAlert):
-                self.sign(entry.monitor, entry.location_id, entry.answers)
-            elif isinstance(entry, AtTimesSnapshot):
-                signed = {location: SignedCount(*count) for location, count in entry.counts.items()}
-                self.times.noisy[entry.monitor, entry.instant].update(signed)
+            match read_record(answer.key, answer.value, answer.headers):
+                case None | LedgerRecord() | OwnerRecord():
+                    pass
+                case entry:
+                    entry.sign(self)
 
     def _fold_terms(self, entry: LedgerRecord | OwnerRecord) -> None:
         if self.terms is None and self.expired_until is None and isinstance(entry, OwnerRecord):
@@ -319,65 +269,7 @@ class LedgerState:
         if entry.tick == self.last_tick:
             self.last_records[record.ce_id] = record
             self.latest.append(record)
-        if isinstance(entry, OverTimeAlert):
-            self.spend(entry.monitor, entry.location_id, entry.answers)
-        elif isinstance(entry, AtTimesSnapshot):
-            self._fold_snapshot(entry)
-        elif entry.status == "complete":
-            self.times.drawn.add((entry.monitor, entry.instant))
-            self._charge((entry.kind, entry.monitor, entry.instant), entry.epsilon)
-
-    def _fold_snapshot(self, snapshot: AtTimesSnapshot) -> None:
-        about = snapshot.monitor, snapshot.instant
-        known = self.times.noisy.setdefault(about, {})
-        if snapshot.noisy_counts.keys() - known.keys():
-            self._charge(("at_times", *about), snapshot.epsilon)
-        for location, answer in snapshot.counts.items():
-            known.setdefault(location, answer)
-        if snapshot.at_least_epsilon is not None:
-            self.times.record_bounds(*about, snapshot.shard, snapshot.shards)
-            self._charge(("at_least", *about), snapshot.at_least_epsilon)
-
-    def _charge(self, key: Charged, epsilon: Fraction) -> None:
-        self.charged[key] = max(epsilon, self.charged.get(key, epsilon))
-
-    def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
-        """Record marks. Of two marks of one tick, the first noisy count stays; the larger ε and the later end count."""
-        if not marks:
-            return  # the state does not grow with the places that were never answered
-        known = self.marks.setdefault((monitor, location), {})
-        for mark in marks:
-            before = known.get(mark.tick)
-            if before is None:
-                known[mark.tick] = mark
-            elif mark.until > before.until or mark.epsilon > before.epsilon:
-                epsilon, until = max(before.epsilon, mark.epsilon), max(before.until, mark.until)
-                known[mark.tick] = replace(before, epsilon=epsilon, until=until)
-
-    def sign(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
-        """Record that the key has signed these marks, which are spent. A later tick may sign them with a later end."""
-        for mark in marks:
-            spent = self.marks[monitor, location][mark.tick]
-            signed = SignedMark(spent.tick, spent.noisy_count, spent.epsilon, spent.until, mark)
-            self.marks[monitor, location][mark.tick] = signed
-
-    def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
-        """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.
-
-        A mark stays in `past` for `kept` more slots, because a period may contain the visits that it charged.
-        """
-        for key, known in list(self.marks.items()):
-            gone = [at for at, mark in known.items() if max(mark.until, mark.tick + mark_lifetime - 1) < tick]
-            for at in gone:
-                self.past.setdefault(key, {})[at] = known.pop(at)
-            if not known:
-                del self.marks[key]
-        for key, past in list(self.past.items()):
-            while past and max((first := past[next(iter(past))]).until, first.tick + mark_lifetime - 1) + kept < tick:
-                del past[first.tick]
-            if not past:
-                del self.past[key]
-        self.times.forget(oldest_time)
+        entry.fold(self)
 
 
 def _check_grid(entry: Answer, record: OutputRecord, grid: SlotGrid) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from monitor.errors import StoreError, UnreachableError
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Question, Reading
 from monitor.observe.failpoints import failpoint
 from monitor.records.unknown_causes import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE
@@ -17,28 +17,6 @@ from monitor.ticks.context import ReleaseContext
 log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The complete readings of a tick, by shard. A shard without a reading is unknown.
-
-    A reading is complete if it contains all records stamped before as_of.
-
-    `causes`: why each shard without a reading is unknown (`monitor.records.unknown_causes`). `behind`: for each input
-    partition, the offset that the facts had reached, and the end that they had to reach; empty if this is not known.
-    """
-
-    readings: Mapping[int, Reading]
-    causes: Mapping[int, str] = field(default_factory=dict)
-    behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-
-    def find_complete_from(self, shard: int) -> int | None:
-        """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
-        reading = self.readings.get(shard)
-        if reading is None:
-            return None
-        return max(reading.complete_from, reading.evicted_before)
 
 
 class EvidenceReader:

@@ -13,8 +13,9 @@ from typing import Final
 
 from monitor.errors import LedgerError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.designated_times.monitor import Total
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.locations import find_shard
+from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import declare_charges
 from monitor.ledger.reader import LedgerReader, require_ledger
@@ -27,7 +28,6 @@ from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_owner_record
 from monitor.records.signed_notes import Signer
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.evidence import Evidence
 from monitor.time.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -200,15 +200,15 @@ class Owner:
         self._input_grew = False
         self.rest: Rest | None = None
 
-    def _find_assigned(self) -> tuple[list[int], list[Total]]:
-        """Return the shards of this partition, and its monitors of hot spots and dwell times.
+    def _find_assigned(self) -> tuple[list[int], list[Monitor]]:
+        """Return the shards of this partition, and its monitors about all places.
 
         Each of their answers covers all shards. The hash of the monitor's name selects the partition that publishes it.
         """
         terms, parameters = self.state.terms, self._parameters
         partitions = terms.partitions if terms is not None else 1
         shards = [shard for shard in range(parameters.registry.shards) if shard % partitions == self.partition]
-        totals = [monitor for monitor in parameters.monitors if isinstance(monitor, Total)]
+        totals = [monitor for monitor in parameters.monitors if monitor.scope == "all places"]
         return shards, [total for total in totals if find_shard(total.name, partitions) == self.partition]
 
     def note_input_partitions(self, partitions: int) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
@@ -21,7 +22,7 @@ from monitor.records.output_records import OutputRecord
 from monitor.records.unknown_causes import STORE_UNREACHABLE
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
-from monitor.ticks.evidence import Evidence, EvidenceReader
+from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.owner import NOT_SIGNED, Owner, Rest
 from monitor.ticks.tick_reports import TickReports
 from monitor.ticks.upkeep import Upkeep

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.errors import UnreachableError
+from monitor.kinds.evidence import Evidence
 from monitor.records.unknown_causes import INPUT_BEHIND, count_causes, explain, explain_hidden
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import Owner, Rest
 from monitor.time.instants import SECOND, format_instant
 

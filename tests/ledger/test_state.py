@@ -13,6 +13,7 @@ import pytest
 
 from monitor.errors import LedgerError
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
@@ -22,7 +23,6 @@ from monitor.records.charges_record import Charges
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
 from monitor.records.owner_record import make_ledger_record, make_owner_record
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import Evidence
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.slot_grid import SlotGrid
 from tests.builders import build_counts

@@ -24,12 +24,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, TimeAnswers
+from monitor.ledger.state import LedgerState
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import Evidence
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, build_visit

@@ -25,6 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
@@ -32,7 +33,6 @@ from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import Evidence
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_counts, build_parameters, watch

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from monitor.ingest.accept import accept
 from monitor.ingest.decode import decode_records
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
@@ -29,7 +30,6 @@ from monitor.records.output_records import OutputRecord
 from monitor.store.hashing import PersonHasher
 from monitor.store.packing import pack_facts
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import Evidence
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.schedule import Schedule

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.evidence import Evidence
 
 ONE = Fraction(1)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.reader import read_partition
@@ -17,7 +18,6 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.records.output_records import LEDGER, OWNER, OutputRecord
 from monitor.records.signed_notes import Signer
 from monitor.ticks.decide import Decision
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import Check, LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.time.clock import Clock, SteppedClock
 from tests.builders import build_counts

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from monitor.kinds.all_records import read_record
+from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import AtTimesSnapshot
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import CarriedOverTimes
-from monitor.ledger.state import LedgerState, TimeAnswers
+from monitor.ledger.state import LedgerState
 from monitor.records.fields import make_decoder
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.evidence import Evidence
 from monitor.time.instants import parse_instant
 from tests.ticks.deciding import read, value_of
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from monitor.errors import UnreachableError
+from monitor.kinds.evidence import Evidence
 from monitor.ledger.period_payments import declare_charges
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import NOT_SIGNED, LedgerTopic, OwnerRecords
 from monitor.time.instants import SECOND
 from tests.kit.signed import open_log

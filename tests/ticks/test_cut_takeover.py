@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.reader import is_committed
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner
 from tests.kit.topics import read_topic
 from tests.ticks.owning import decide, leave_open, ledger, list_kinds

@@ -21,6 +21,7 @@ from monitor.errors import UnreachableError
 from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
@@ -31,7 +32,6 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.records.checkpoints import NOT_IN_THE_TREE
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import OwnerRecord, make_ledger_record
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
 from monitor.time.schedule import Schedule

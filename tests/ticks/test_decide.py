@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import Evidence
 from monitor.time.instants import parse_instant
 from tests.builders import replace_monitors
 from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of

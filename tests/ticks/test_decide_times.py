@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, OwnerTerms, TimeAnswers
+from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import Evidence
 from monitor.time.instants import parse_instant
 from tests.ticks.deciding import decide_complete, list_keys, read, value_of
 

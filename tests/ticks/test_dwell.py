@@ -12,6 +12,7 @@ import pytest
 
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.dwell.record import DwellSnapshot
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import declare_charges
@@ -19,7 +20,6 @@ from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
 from monitor.records.fields import make_decoder
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.rollout import compute_version
 from monitor.time.instants import HOUR
 from monitor.time.schedule import Schedule

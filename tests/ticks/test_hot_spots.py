@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.hot_spots.record import HotSpotsSnapshot
@@ -19,7 +20,6 @@ from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.records.fields import make_decoder
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.evidence import Evidence
 from monitor.time.schedule import Schedule
 from tests.builders import replace_monitors
 

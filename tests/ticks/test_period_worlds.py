@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import PeriodError
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.locations import find_shard
 from monitor.kinds.over_time.monitor import OverTime
@@ -31,7 +32,6 @@ from monitor.privacy.payments import compute_over_time_payment
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_ledger_record
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
 from monitor.time.instants import HOUR, MINUTE, format_instant

@@ -12,8 +12,8 @@ import pytest
 from monitor.client.subscriber import Subscriber
 from monitor.client.verification import Verification
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.evidence import Evidence
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.time.instants import DAY, HOUR, MILLISECOND
 from tests.kit.signed import SIGNER

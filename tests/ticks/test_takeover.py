@@ -15,6 +15,7 @@ from kafka import TopicPartition
 
 from monitor.errors import LedgerChangedError, LedgerError, PeriodError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.period_payments import declare_charges
@@ -22,7 +23,6 @@ from monitor.ledger.reader import LedgerReader, read_partition
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.ledger.writer import Writer
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, SECOND

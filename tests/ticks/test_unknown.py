@@ -14,6 +14,7 @@ import pytest
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import OffsetRange
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
@@ -28,7 +29,6 @@ from monitor.records.unknown_causes import (
     explain,
 )
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.evidence import Evidence
 from monitor.ticks.tick_reports import TickReports
 from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND, parse_instant

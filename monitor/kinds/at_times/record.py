@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Unpack
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from monitor.kinds.answer_state import AnswerState, SignedCount
 from monitor.kinds.designated_times.record import CompleteOrUnknown, DesignatedTime, RegistryDigest
 from monitor.records.fields import (
     Epsilon,
@@ -81,6 +82,23 @@ class AtTimesSnapshot(Value, frozen=True):
     def counts(self) -> dict[str, tuple[int, int]]:
         """(tick, noisy count) by location."""
         return {location: (noisy.tick, noisy.noisy_count) for location, noisy in self.noisy_counts.items()}
+
+    def fold(self, state: AnswerState) -> None:
+        """Record the noisy counts and lower bounds, which are not drawn again, and what they charge."""
+        about = self.monitor, self.instant
+        known = state.times.noisy.setdefault(about, {})
+        if self.noisy_counts.keys() - known.keys():
+            state.charge(("at_times", *about), self.epsilon)
+        for location, answer in self.counts.items():
+            known.setdefault(location, answer)
+        if self.at_least_epsilon is not None:
+            state.times.record_bounds(*about, self.shard, self.shards)
+            state.charge(("at_least", *about), self.at_least_epsilon)
+
+    def sign(self, state: AnswerState) -> None:
+        """Record that the key has signed the noisy counts, which are folded already."""
+        signed = {location: SignedCount(*count) for location, count in self.counts.items()}
+        state.times.noisy[self.monitor, self.instant].update(signed)
 
     @property
     def bounds(self) -> Mapping[str, int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
+from monitor.kinds.answer_state import AnswerState
 from monitor.records.fields import (
     Name,
     Tick,
@@ -75,6 +77,15 @@ class TotalSnapshot(Value, frozen=True):
     def instant(self) -> int:
         """The designated time, in microseconds since the epoch."""
         return read_time(self.time)
+
+    def record_draw(self, state: AnswerState, epsilon: Fraction) -> None:
+        """Record that the answer was drawn and what it charges, unless it is "unknown"."""
+        if self.status == "complete":
+            state.times.drawn.add((self.monitor, self.instant))
+            state.charge((self.kind, self.monitor, self.instant), epsilon)
+
+    def sign(self, state: AnswerState) -> None:
+        """Record that the key has signed the answer. It is not repeated, so nothing is to be recorded."""
 
 
 def describe_total(kind: str, asked: DesignatedTime, *, complete: bool) -> dict[str, Any]:

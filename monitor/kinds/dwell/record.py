@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, Unpack
 
 from msgspec import Meta
 
+from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.designated_times.record import DesignatedTime, TotalSnapshot, describe_total, make_total_record
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.records.fields import Epsilon, Positive
@@ -49,6 +50,10 @@ class DwellSnapshot(TotalSnapshot, frozen=True):
             description="The estimated mean length, from 0 to longest_visit_seconds. null if unknown, or if A + B ≤ 0."
         ),
     ]
+
+    def fold(self, state: AnswerState) -> None:
+        """Record that the answer was drawn, and what it charges."""
+        self.record_draw(state, self.epsilon)
 
 
 def make_dwell_record(

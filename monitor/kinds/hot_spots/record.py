@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Unpack
 
 from msgspec import Meta, Struct
 
+from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.designated_times.record import DesignatedTime, TotalSnapshot, describe_total, make_total_record
 from monitor.records.fields import Epsilon, Location, Positive, Whole
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
@@ -29,6 +30,10 @@ class HotSpotsSnapshot(TotalSnapshot, frozen=True):
     top: Annotated[Positive, Meta(description="The maximum number of locations named.")]
     epsilon: Annotated[Epsilon, Meta(description="The ε of the whole answer, for any number of named locations.")]
     hot_spots: Annotated[tuple[HotSpot, ...], Meta(description="Highest first; empty if unknown.")]
+
+    def fold(self, state: AnswerState) -> None:
+        """Record that the answer was drawn, and what it charges."""
+        self.record_draw(state, self.epsilon)
 
 
 def make_hot_spots_record(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from monitor.kinds.answer_state import AnswerState
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status, compute_p_value
 from monitor.records.fields import (
     Epsilon,
@@ -99,6 +100,14 @@ class OverTimeAlert(Value, frozen=True):
         if self.status == "safe":
             return self.threshold - 1
         return None if self.status != "noisy_count" or self.count_at_most is UNSET else self.count_at_most
+
+    def fold(self, state: AnswerState) -> None:
+        """Record the marks, which are spent."""
+        state.spend(self.monitor, self.location_id, self.answers)
+
+    def sign(self, state: AnswerState) -> None:
+        """Record that the key has signed the marks, which are folded already."""
+        state.sign(self.monitor, self.location_id, self.answers)
 
 
 class OverTimeWriter:

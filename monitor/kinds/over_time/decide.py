@@ -1,75 +1,76 @@
-"""Decide one tick of one `over_time` monitor: counts, marks and noise become answers (Algorithm 3)."""
+"""Decide the ticks of an `over_time` monitor: counts, marks and noise become answers (Algorithm 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.kinds.answer_state import AnswerState, SignedMark
+from monitor.kinds.decider import MonitorDecider, Tally
+from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Window
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import OverTimeWriter
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.signed_log import SignedMark
-from monitor.ledger.state import LedgerState
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
 from monitor.records.output_records import OutputRecord, name_answer
-from monitor.ticks.evidence import Evidence
+from monitor.records.unknown_causes import FACTS_MISSING
 
 _Key = TypeVar("_Key", int, Fraction)
 
 
-class OverTimeDecider:
+class OverTimeDecider(MonitorDecider[OverTime]):
     """Decides the ticks of one `over_time` monitor for one ledger partition.
 
-    Its places are the watched locations of the partition, numbered in registry order. `shards` has the shard of each.
-
-    Args:
-        parameters: the parameters of the service.
-        monitor: the monitor.
-        number: its number among the `over_time` monitors, which is that of its window in the questions.
-        shards: the shards of this ledger partition.
-        noise: the source of one-sided noise.
+    Its places are the watched locations of the partition, numbered in registry order.
     """
 
     def __init__(
-        self, parameters: Parameters, monitor: OverTime, number: int, shards: Iterable[int], noise: Noise
+        self, parameters: Parameters, monitor: OverTime, shards: Sequence[int], noise: Noise, first_window: int
     ) -> None:
-        self._parameters = parameters
-        self.monitor = monitor
-        self._number = number
-        self._noise = noise
+        super().__init__(parameters, monitor, shards, noise, first_window)
         registry, rows = parameters.registry, np.array(monitor.rows, np.int64)
         owned = np.flatnonzero(np.isin(registry.shard[rows], list(shards)))
         self._locations = [registry.ids[row] for row in rows[owned].tolist()]
         self._rules = [monitor.rules[n] for n in owned.tolist()]
-        self.shards: list[int] = registry.shard[rows[owned]].tolist()
-        self._places_by_shard = _group(self.shards)
+        self._shard_of_place: list[int] = registry.shard[rows[owned]].tolist()
+        self._places_by_shard = _group(self._shard_of_place)
         self._rows_by_shard = {shard: rows[owned][places] for shard, places in self._places_by_shard.items()}
         self._places_by_epsilon = _group(rule.answer_epsilon for rule in self._rules)
 
-    def find_window(self, shard: int, tick: int) -> Window:
+    def list_windows(self, shard: int, tick: int) -> tuple[Window, ...]:
         """Return the window of the monitor's places in a shard."""
         rows = self._rows_by_shard.get(shard, ())
-        return self._parameters.find_window_start(self.monitor.window, tick), rows
+        return ((self._parameters.find_window_start(self.monitor.window, tick), rows),)
 
-    def list_ids(self, tick: int) -> list[str]:
+    def list_ids(self, tick: int, drawn: Collection[tuple[str, int]]) -> list[str]:
         """Return the ce_ids of the answers of a tick, in registry order."""
+        del drawn
         return [name_answer(self.monitor.name, location, tick) for location in self._locations]
 
-    def decide(
-        self, tick: int, evidence: Evidence, state: LedgerState, known: Mapping[str, OutputRecord]
+    def decide(self, tick: int, evidence: Evidence, state: AnswerState, tally: Tally) -> list[OutputRecord]:
+        """Draw the answer of each place once, record the spent ε in `state`, and return the records."""
+        answers = self._draw(tick, evidence, state, tally.known)
+        drawn = [(shard, answer.status) for shard, answer in zip(self._shard_of_place, answers, strict=True) if answer]
+        tally.answers.update((self.monitor.name, status) for _, status in drawn)
+        unknown = {shard for shard, status in drawn if status == "unknown"}
+        tally.unknown.update((shard, FACTS_MISSING) for shard in unknown & evidence.readings.keys())
+        return self._write(tick, answers, state, tally.known)
+
+    def _draw(
+        self, tick: int, evidence: Evidence, state: AnswerState, known: Mapping[str, OutputRecord]
     ) -> list[OverTimeAnswer | None]:
         """Draw the answer of each place once, and record the spent ε in `state`. None: the ledger has the answer."""
         name, only_signed = self.monitor.name, state.repeats_only_signed
         lost_tick = None if state.lost_at is None else self._parameters.grid.find_slot(state.lost_at)
         noise, counts = self._draw_noise(), self._count_people(tick, evidence, state)
-        decided = [ce_id in known for ce_id in self.list_ids(tick)] if known else [False] * len(self._locations)
+        decided = [ce_id in known for ce_id in self.list_ids(tick, ())] if known else [False] * len(self._locations)
         places = zip(self._locations, self._rules, counts, noise.tolist(), decided, strict=True)
         answers: list[OverTimeAnswer | None] = []
         for location, rule, count, drawn, is_decided in places:
@@ -84,8 +85,8 @@ class OverTimeDecider:
             answers.append(answer)
         return answers
 
-    def write(
-        self, tick: int, answers: Iterable[OverTimeAnswer | None], state: LedgerState, known: Mapping[str, OutputRecord]
+    def _write(
+        self, tick: int, answers: Iterable[OverTimeAnswer | None], state: AnswerState, known: Mapping[str, OutputRecord]
     ) -> list[OutputRecord]:
         """Return the records of the answers of a tick, in registry order. The ledger has those that are None."""
         parameters, grid = self._parameters, self._parameters.grid
@@ -109,13 +110,13 @@ class OverTimeDecider:
             noise[places] = self._noise.geometric(epsilon, places.size)
         return noise
 
-    def _count_people(self, tick: int, evidence: Evidence, state: LedgerState) -> list[int | None]:
+    def _count_people(self, tick: int, evidence: Evidence, state: AnswerState) -> list[int | None]:
         """Return the number of distinct people in the window of each place; None where facts are missing."""
         start = self._parameters.find_window_start(self.monitor.window, tick)
         counts: list[int | None] = [None] * len(self._locations)
         for shard, places in self._places_by_shard.items():
             if _is_complete(shard, start, evidence, state):
-                people = evidence.readings[shard].counts[self._number].tolist()
+                people = evidence.readings[shard].counts[self._first_window].tolist()
                 for place, count in zip(places.tolist(), people, strict=True):
                     counts[place] = count
         return counts
@@ -137,7 +138,7 @@ def _group(keys: Iterable[_Key]) -> dict[_Key, NDArray[np.int64]]:
     return {key: np.array(places, np.int64) for key, places in grouped.items()}
 
 
-def _is_complete(shard: int, start: int, evidence: Evidence, state: LedgerState) -> bool:
+def _is_complete(shard: int, start: int, evidence: Evidence, state: AnswerState) -> bool:
     """Return whether a shard has a reading whose windows from the slot `start` on contain all visits."""
     complete_from = evidence.find_complete_from(shard)
     return complete_from is not None and max(complete_from, state.input_since) <= start

@@ -1,0 +1,19 @@
+"""The deciders of all kinds. They are apart from the list of all kinds, because only the service loads them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from monitor.kinds.at_times.decide import AtTimesDecider
+from monitor.kinds.decider import MonitorDecider
+from monitor.kinds.dwell.decide import DwellDecider
+from monitor.kinds.hot_spots.decide import HotSpotsDecider
+from monitor.kinds.over_time.decide import OverTimeDecider
+
+DECIDERS: Final[dict[str, type[MonitorDecider[Any]]]] = {
+    "over_time": OverTimeDecider,
+    "at_times": AtTimesDecider,
+    "hot_spots": HotSpotsDecider,
+    "dwell": DwellDecider,
+}
+"""The decider of each kind."""

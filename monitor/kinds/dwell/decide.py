@@ -1,0 +1,34 @@
+"""Decide the final tick of a monitor of kind `dwell`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.kinds.designated_times.decide import TotalDecider
+from monitor.kinds.designated_times.record import DesignatedTime
+from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.dwell.record import make_dwell_record
+from monitor.kinds.evidence import Evidence
+from monitor.kinds.facts import Question
+from monitor.privacy import dwell
+from monitor.records.output_records import OutputRecord
+
+
+class DwellDecider(TotalDecider[Dwell]):
+    """Draws the number of visits and their mean length of each designated time, at its final tick."""
+
+    def ask(self, tick: int) -> Question:
+        """Return the designated times for which this tick is the final one. The lengths of visits are read."""
+        question = super().ask(tick)
+        return replace(question, stays=question.times)
+
+    def draw(self, asked: DesignatedTime, evidence: Evidence | None) -> OutputRecord:
+        """Draw the totals once, and return their record."""
+        rule, time = self.monitor.rule, asked["time"]
+        totals = None
+        if evidence is not None:
+            shards = range(self._parameters.registry.shards)
+            stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])
+            totals = dwell.step(rule, stays, self._noise)
+        kept = {"longest": rule.longest, "per_person": rule.per_person}
+        return make_dwell_record(**asked, **kept, epsilon=rule.epsilon, totals=totals)
