@@ -321,7 +321,7 @@ def connect(
         UsageError: `public_key` is not a public key, or `since` is not a time.
         TokenError, TopicError, UnreachableError: as in `subscribe`.
     """
-    ids = tuple(location.id for location in load_registry(Path(registry)))
+    ids = load_registry(Path(registry)).ids
     connections, length = KafkaConnections(tuple(servers)), parse_duration(slot)
     try:
         trust = read_trust(public_key, since)

@@ -21,6 +21,7 @@ LARGEST_RATIO: Final = 200
 """How many characters a byte of the file may give. CSV of people and places gives at most a few dozen."""
 
 _ANY_RATIO: Final = 16 * 2**20  # characters that a file may give at any ratio
+_BLOCK: Final = 2**14  # characters, with the rest of the last line
 _HEAD: Final = 64  # bytes from which another format is recognized
 _GZIP: Final = b"\x1f\x8b"
 
@@ -44,23 +45,25 @@ _FORMATS: Final = (
 
 
 class BoundedLines:
-    """The lines of a file. Call `begin_row` before each row.
+    """The lines of a file. Call `begin_row` before each row, or read whole blocks of lines.
 
-    `path`: the file. `position` returns how many bytes of it have been read. `row`: the lines of the present row.
+    `path`: the file. `position` returns how many bytes of it have been read. `longest`: the most characters of a row.
+    `row`: the lines of the present row.
     `line`: the number of lines read. `joined`: how many rows had several lines; `first_joined`: where the first began.
     `unused`: the columns of the header that were not asked for; None if there is no header.
 
     Raises:
-        FileFormatError: (in iteration and `read`) a row is too long, or the file expands too much.
+        FileFormatError: (in iteration, `read_block` and `read`) a row is too long, or the file expands too much.
     """
 
     def __init__(self, path: Path, text: TextIO, position: Callable[[], int], longest: int = LONGEST_ROW) -> None:
-        self.path, self.position = path, position
+        self.path, self.position, self.longest = path, position, longest
         self.row: list[str] = []
         self.unused: tuple[str, ...] | None = None
         self.line = self.joined = self.first_joined = 0
-        self._text, self._longest = text, longest
+        self._text = text
         self._length = self._total = 0
+        self._block = io.StringIO()  # lines that were read, but not returned yet
 
     def begin_row(self) -> None:
         """Begin a row at the next line."""
@@ -76,27 +79,58 @@ class BoundedLines:
 
     def __next__(self) -> str:
         """Return the next line."""
-        line = self._text.readline(self._longest + 1)
+        line = self._block.readline()
+        if not line:
+            self.return_block(self.read_block())
+            line = self._block.readline()
         if not line:
             raise StopIteration
         self.line += 1
         self.row.append(line)
-        self._count(line)
+        self._add_to_row(len(line))
         if len(self.row) > MOST_LINES:
             self._refuse_row(f"longer than {MOST_LINES:,} lines")
         return line
+
+    def read_block(self) -> str:
+        """Return some of the next lines, in one string; "" at the end. The caller counts them (`line`).
+
+        Of a line that is too long only the beginning may be returned; iteration over the block refuses it.
+        """
+        block = self._block.read()
+        if not block:
+            block = self._text.read(min(_BLOCK, self.longest))
+            block += self._text.readline(self.longest + 1) if block else ""
+            self._add_to_total(len(block))
+        return block
+
+    def return_block(self, block: str) -> None:
+        """Let iteration continue with the lines of a block that was read."""
+        self._block = io.StringIO(block, newline="")
+
+    @property
+    def is_in_block(self) -> bool:
+        """Whether iteration has not returned all lines of a block."""
+        at = self._block.tell()
+        is_in = bool(self._block.read(1))
+        self._block.seek(at)
+        return is_in
 
     def read(self, size: int) -> str:
         """Return the next characters, at most `size`; "" at the end."""
         text = self._text.read(size)
         self.line += text.count("\n")
-        self._count(text)
+        self._add_to_row(len(text))
+        self._add_to_total(len(text))
         return text
 
-    def _count(self, text: str) -> None:
-        self._length, self._total = self._length + len(text), self._total + len(text)
-        if self._length > self._longest:
-            self._refuse_row(f"longer than {self._longest:,} characters")
+    def _add_to_row(self, characters: int) -> None:
+        self._length += characters
+        if self._length > self.longest:
+            self._refuse_row(f"longer than {self.longest:,} characters")
+
+    def _add_to_total(self, characters: int) -> None:
+        self._total += characters
         if self._total > _ANY_RATIO + LARGEST_RATIO * self.position():
             value = f"expanded to more than {LARGEST_RATIO} times its size"
             self._refuse("the file", value, "visits or places", "If you trust it, expand it yourself.")

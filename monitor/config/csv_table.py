@@ -9,8 +9,10 @@ is a valid row by itself that would be lost: if there are two such lines, or one
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -27,6 +29,13 @@ class Row(NamedTuple):
 
     line: int
     cells: list[str]
+
+
+class Block(NamedTuple):
+    """Rows of cells, and for each the number of its first line."""
+
+    lines: Sequence[int]
+    rows: list[list[str]]
 
 
 class Table:
@@ -71,28 +80,54 @@ class Table:
 
     def read_rows(self, is_row: Callable[[list[str]], bool]) -> Iterator[Row]:
         """Yield the rows after the header. `is_row` returns whether cells are a valid row."""
-        while (row := self._read_row()) is not None:
+        for block in self.read_blocks(is_row):
+            yield from map(Row, block.lines, block.rows)
+
+    def read_blocks(self, is_row: Callable[[list[str]], bool]) -> Iterator[Block]:
+        """Yield the rows after the header in blocks, which takes a fraction of the time: most rows are one line."""
+        while text := self._lines.read_block():
+            rows = self._split_block(text)
+            if rows is None:
+                self._lines.return_block(text)
+                yield from self._read_one_by_one(is_row)
+            else:
+                first = self._lines.line + 1
+                self._lines.line += len(rows)
+                yield Block(range(first, first + len(rows)), rows)
+
+    def _split_block(self, text: str) -> list[list[str]] | None:
+        """Return the rows of a block of lines; None if a row is broken or too long, or has several lines."""
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter, strict=True)
+        try:
+            with _allow_long_cells():
+                cells = [] if len(text) > self._lines.longest else list(rows)
+        except csv.Error:
+            return None
+        return cells if 0 < len(cells) == rows.line_num else None
+
+    def _read_one_by_one(self, is_row: Callable[[list[str]], bool]) -> Iterator[Block]:
+        """Yield the rows up to the end of a block of lines, and of those that its last row continues in."""
+        while self._lines.is_in_block and (row := self._read_row()) is not None:
             if len(self._lines.row) > 1:
                 self._require_one_row(row, is_row)
-            yield row
+            yield Block([row.line], [row.cells])
+        self._lines.begin_row()
 
     def _read_row(self) -> Row | None:
         self._lines.begin_row()
-        line = self._rows.line_num + 1
-        limit = csv.field_size_limit(LONGEST_ROW)  # a setting of the whole process
+        line = self._lines.line + 1
         try:
-            cells = next(self._rows, None)
+            with _allow_long_cells():
+                cells = next(self._rows, None)
         except csv.Error as error:
             raise FileFormatError(self._lines.path, (self._explain(line, error),)) from None
-        finally:
-            csv.field_size_limit(limit)
         return None if cells is None else Row(line, cells)
 
     def _explain(self, line: int, error: csv.Error) -> Problem:
         opened = _find_open_quote("".join(self._lines.row), self._delimiter)
         if opened is None:
             return Problem(f"line {line}", f"no row of CSV ({error})", "cells and separators", _ONE_ROW)
-        key, last = f"the quote that opens a cell in line {line + opened}", self._rows.line_num
+        key, last = f"the quote that opens a cell in line {line + opened}", self._lines.line
         if "end of data" in str(error):
             return Problem(key, "never closed", f"a closing quote before the end, line {last}", _ONE_ROW)
         return Problem(key, f"closed in line {last}, and text follows", "a separator or the end of the line", _ONE_ROW)
@@ -140,6 +175,16 @@ class Table:
         text = self._delimiter.join(self.header)
         others = (each for each in _SEPARATORS if each != self._delimiter)
         return next((each for each in others if {name.strip() for name in text.split(each)} & set(missing)), None)
+
+
+@contextmanager
+def _allow_long_cells() -> Iterator[None]:
+    """Let csv read cells of the length of a row. The limit is a setting of the whole process."""
+    limit = csv.field_size_limit(LONGEST_ROW)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
 
 
 def is_utf_8(text: str) -> bool:

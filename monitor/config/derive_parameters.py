@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.config.registry import Location
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_timing
 from monitor.kinds.all_kinds import KINDS
@@ -13,9 +12,9 @@ from monitor.kinds.parameters import Parameters
 from monitor.time.slot_grid import SlotGrid
 
 
-def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:
-    """Return the parameters. Every watched location must be in the registry (`find_unknown_locations`)."""
-    registry = Registry(tuple(location.id for location in locations), config.service.shards)
+def derive_parameters(config: Config, ids: Sequence[str]) -> Parameters:
+    """Return the parameters. `ids`: the registry's, with every watched location (`find_unknown_locations`)."""
+    registry = Registry(ids, config.service.shards)
     grid = SlotGrid(config.clock.origin, config.clock.slot)
     timing, kinds = compute_timing(config), list(KINDS)
     in_order = sorted(config.monitors, key=lambda monitor: kinds.index(monitor.kind))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
-from monitor.config.registry import Location, find_unknown_locations, load_registry
+from monitor.config.registry import Locations, find_unknown_locations, load_registry
 from monitor.config.rules_between_keys import Values
 from monitor.config.whole_config import Config
 from monitor.config.worst_case import compute_charges, find_overspending
@@ -27,7 +27,7 @@ class ValidConfig:
     """
 
     config: Config
-    locations: Sequence[Location]
+    locations: Locations
     parameters: Parameters
     charges: tuple[Charge, ...]
 
@@ -37,7 +37,7 @@ class ValidConfig:
         return sum((charge.amount for charge in self.charges), Fraction(0))
 
 
-def validate_config(config: Config, registry: Sequence[Location]) -> ValidConfig:
+def validate_config(config: Config, registry: Locations) -> ValidConfig:
     """Check a configuration and its registry, and derive the parameters.
 
     Raises:
@@ -46,8 +46,8 @@ def validate_config(config: Config, registry: Sequence[Location]) -> ValidConfig
     """
     charges = compute_charges(config)
     overspending = find_overspending(config, charges)
-    problems = list(find_unknown_locations(dict(enumerate(config.monitors)), registry))
-    parameters = None if problems else derive_parameters(config, registry)
+    problems = list(find_unknown_locations(dict(enumerate(config.monitors)), registry.ids))
+    parameters = None if problems else derive_parameters(config, registry.ids)
     if parameters is not None:
         problems += _find_oversized_records(config, parameters)
     problems += [overspending] if overspending else []
@@ -94,7 +94,7 @@ def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
     return ()
 
 
-def _load_registry(read: ParsedConfig) -> tuple[Sequence[Location] | None, list[Problem]]:
+def _load_registry(read: ParsedConfig) -> tuple[Locations | None, list[Problem]]:
     """Load the registry. If it is invalid, return None and its problems, with keys that begin with the file's name."""
     if "locations" not in read.sections:
         return None, []
@@ -108,13 +108,13 @@ def _load_registry(read: ParsedConfig) -> tuple[Sequence[Location] | None, list[
         ]
 
 
-def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
+def _check_valid_parts(read: ParsedConfig, locations: Locations | None) -> Iterator[Problem]:
     """Yield the problems between sections, monitors and registry, for the parts that are valid on their own."""
     parts = {name: read.sections[name] for name in ("clock", "visits", "privacy") if name in read.sections}
     values = Values(Config.model_construct(**parts), read.monitors, frozenset(problem.key for problem in read.problems))
     if locations is not None:
         named = {index: each for index, each in read.monitors.items() if values.has(f"monitors.{index}.locations")}
-        yield from find_unknown_locations(named, locations)
+        yield from find_unknown_locations(named, locations.ids)
     if not values.has("clock", "visits", "privacy"):
         return
     valid = tuple(monitor for index, monitor in read.monitors.items() if values.has(f"monitors.{index}"))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from monitor.client.current_answers import Answer
-from monitor.config import Location
+from monitor.config import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
 from monitor.page.current_places import STATES, Place, Snapshot
@@ -119,9 +119,7 @@ def write_locations_geojson(present: Snapshot) -> bytes:
     return _encode({"type": "FeatureCollection", "features": features})
 
 
-def write_registry_json(
-    locations: Sequence[Location], parameters: Parameters, earlier: Sequence[Registry] = ()
-) -> bytes:
+def write_registry_json(locations: Locations, parameters: Parameters, earlier: Sequence[Registry] = ()) -> bytes:
     """Return the registry as JSON in columns, which is much shorter than one object per place.
 
     `earlier`: the registries that the service may still use. Each is written as the rows that it lacks.
@@ -135,7 +133,7 @@ def write_registry_json(
             }
             for one in earlier
         ],
-        "ids": [location.id for location in locations],
+        "ids": locations.ids,
         "names": [location.name or "" for location in locations],
         "kinds": [location.kind or "" for location in locations],
         "latitudes": [location.latitude for location in locations],

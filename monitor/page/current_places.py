@@ -15,7 +15,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.client.current_answers import Answer, KnownPlaces, State
-from monitor.config import Location
+from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
 from monitor.page.feed import Feed, format_position
 from monitor.time.instants import DAY, SECOND, parse_instant
@@ -131,7 +131,7 @@ class Present:
     """
 
     parameters: Parameters
-    locations: Sequence[Location]
+    locations: Locations
     feed: Feed
     unreachable_after: int
     _version: tuple[int, bool, int, str] | None = None
@@ -140,7 +140,7 @@ class Present:
     _snapshot: Snapshot = Snapshot()
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def use(self, parameters: Parameters, locations: Sequence[Location]) -> None:
+    def use(self, parameters: Parameters, locations: Locations) -> None:
         """Show the places of another configuration with the same slots from now on."""
         self.feed.use(parameters.registry)
         self.parameters, self.locations = parameters, locations

@@ -8,7 +8,7 @@ import logging
 import resource
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ import uvicorn
 
 from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.client.verification import read_trust
-from monitor.config import Config, Location, ValidConfig
+from monitor.config import Config, Locations, ValidConfig
 from monitor.config.sections import PageSettings
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
@@ -60,7 +60,7 @@ class PageParts:
 
     config: Config
     parameters: Parameters
-    locations: Sequence[Location]
+    locations: Locations
     kafka: KafkaConnections
     since: str | None = None
 

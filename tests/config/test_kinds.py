@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.config import Location
+from monitor.config import Locations
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import compute_charges, compute_max_lead
@@ -24,7 +24,7 @@ from monitor.privacy.dwell import DwellRule
 from monitor.time.instants import DAY
 from tests.config.conftest import ABSENT
 
-PLACES: Final = (Location("shibuya"), Location("shinjuku"))
+PLACES: Final = Locations(("shibuya", "shinjuku"))
 TIMED: Final[dict[str, Any]] = {"at": ["18:00"], "timezone": "Asia/Tokyo", "reporting_horizon": "2d", "epsilon": "1/3"}
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "hot_spots": {"name": "busiest", "kind": "hot_spots", "top": 5, **TIMED},
@@ -44,7 +44,7 @@ def test_kinds_are_read(load: Any) -> None:
     assert (busiest.at, busiest.epsilon, busiest.reporting_horizon) == (("18:00",), Fraction(1, 3), 2 * DAY)
     config = load(replace("dwell"))
     assert isinstance(config.monitors[1], DwellMonitor)
-    parameters = derive_parameters(config, PLACES)
+    parameters = derive_parameters(config, PLACES.ids)
     assert [(monitor.name, monitor.rule) for monitor in parameters.select(Dwell)] == [
         ("lengths", DwellRule(Fraction(1, 3), 7_200, 1))
     ]
@@ -107,7 +107,7 @@ def test_sum_includes_every_kind(load: Any) -> None:
     plain, bounded = load({}), load(bounds)
     before, after = (compute_charges(read)[1] for read in (plain, bounded))
     assert after.amount == before.amount + before.amount / plain.monitors[1].epsilon / 8
-    parameters = derive_parameters(bounded, PLACES)
+    parameters = derive_parameters(bounded, PLACES.ids)
     assert [(times.kind, times.name, times.epsilon) for times in parameters.charged_times] == [
         ("at_times", bounded.monitors[1].name, plain.monitors[1].epsilon),
         ("at_least", bounded.monitors[1].name, Fraction(1, 8)),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from monitor.config import Location
+from monitor.config import Locations
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError
@@ -24,14 +24,14 @@ from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.records.output_records import OutputRecord
 
-PLACES = tuple(Location(f"place-{number}") for number in range(4))
+PLACES = Locations([f"place-{number}" for number in range(4)])
 LARGEST = 10**12
 
 weights = st.integers(1, LARGEST) | st.integers(1, 12)
 decimals = st.builds(lambda whole, digits: f"{whole}.{digits}", st.integers(0, 999), st.text("0123456789", max_size=36))
 fractions = st.builds(lambda top, below: f"{top}/{below}", st.integers(1, 10**19), st.integers(1, 10**19))
 epsilons = st.integers(1, 20).map(str) | decimals.filter(lambda text: text[-1] != ".") | fractions
-watched = st.dictionaries(st.sampled_from([place.id for place in PLACES]), weights, min_size=1)
+watched = st.dictionaries(st.sampled_from(PLACES.ids), weights, min_size=1)
 
 
 @st.composite
@@ -94,7 +94,7 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
             validate_config(config, PLACES)
         except ConfigError:
             assume(False)
-        parameters = derive_parameters(config, PLACES)
+        parameters = derive_parameters(config, PLACES.ids)
         for monitor in parameters.select(OverTime):
             check_over_time_record(parameters, monitor)
         (evening,), (busiest,) = parameters.select(AtTimes), parameters.select(HotSpots)

@@ -29,7 +29,7 @@ def test_locations_keep_file_order(file: Path) -> None:
         "渋谷,渋\u3000谷,-90,180,\r\n",
         encoding="utf-8",
     )
-    assert load_registry(file) == (
+    assert tuple(load_registry(file)) == (
         Location("b", "Shop, the", 35.5, -139.0, "shop"),
         Location("a"),
         Location("渋谷", "渋\u3000谷", -90.0, 180.0),

@@ -126,7 +126,7 @@ def test_every_exit_code_is_documented(named: dict[str, Any]) -> None:
 def test_every_topic_setting_is_documented(named: dict[str, Any], root: Path) -> None:
     """The operations page lists every required setting of the topics with its value."""
     config = load_config(root / "config/city.yaml", {})
-    parameters = derive_parameters(config, load_registry(config.locations.file))
+    parameters = derive_parameters(config, load_registry(config.locations.file).ids)
     visits, alerts, dead_letters = list_topic_needs(parameters, config.kafka)
     expected = {("input", setting.key) for setting in visits.settings}
     expected |= {("output", setting.key) for setting in alerts.settings}
@@ -148,7 +148,7 @@ def test_retention_formulas_match_code(root: Path) -> None:
     New topics keep records for one day more.
     """
     config = load_config(root / "config/city.yaml", {})
-    parameters = derive_parameters(config, load_registry(config.locations.file))
+    parameters = derive_parameters(config, load_registry(config.locations.file).ids)
     window, horizon, max_lead = parameters.widest_window, parameters.longest_horizon, parameters.max_lead
     period = -(-parameters.period // parameters.grid.length)
     least = (max(window, horizon) + max_lead + 4, max(window, horizon) + max_lead + period + 3)

@@ -139,7 +139,8 @@ def test_only_listed_origins_embed(page: Page, town: Town, open_page: OpenPage) 
 
 def test_names_are_isolated(town: Town, open_page: OpenPage) -> None:
     """A name that reverses the direction of writing changes only itself, not the state beside it."""
-    first, *others = town.parts.locations
-    town.parts = replace(town.parts, locations=[replace(first, name="\u202eevas"), *others])
+    _first, *others = town.parts.locations.names
+    named = replace(town.parts.locations, names=("\u202eevas", *others))
+    town.parts = replace(town.parts, locations=named)
     town.publish(FIRST)
     assert '<bdi class="name">\u202eevas</bdi>' in get(open_page(town), "/").body.decode()

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from monitor.client.current_answers import NOTHING, Answer
 from monitor.client.subscriber_view import SubscriberView
-from monitor.config import Location
+from monitor.config import Location, Locations
 from monitor.page.answers import write_locations_csv
 from monitor.page.app import Site
 from monitor.page.board import Board
@@ -38,7 +38,7 @@ def make_present() -> Present:
     """Return what is known from the record of tick 6, at its as_of."""
     feed = Feed(Board(7 * DAY, 10**9), SubscriberView(REGISTRY), Hub(9), SteppedClock(SLOTS.as_of(6)), lambda: 0.0)
     feed.deliver("T", [read(6)], {0: 7})
-    locations = [Location(id=place) for place in REGISTRY.ids]
+    locations = Locations(REGISTRY.ids)
     parameters: Any = SimpleNamespace(registry=REGISTRY, grid=SLOTS)
     return Present(parameters, locations, feed, SECOND)
 

@@ -70,7 +70,7 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
 def _load_parameters() -> Parameters:
     """Return the parameters of city.yaml. The access list names that service."""
     config = load_config(ROOT / "config/city.yaml", {})
-    return derive_parameters(config, load_registry(config.locations.file))
+    return derive_parameters(config, load_registry(config.locations.file).ids)
 
 
 def _list_refused(client: redis.Redis) -> set[str]:

@@ -39,9 +39,7 @@ def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> Ch
         total=valid.worst,
         monitors=monitors,
         overlap=overlap,
-        verdicts=tuple(
-            list_verdicts(config, tuple(zip(words, monitors, strict=True)), overlap, counted, valid.locations)
-        ),
+        verdicts=tuple(list_verdicts(config, tuple(zip(words, monitors, strict=True)), overlap, counted)),
         counted=counted,
     )
 

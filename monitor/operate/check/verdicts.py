@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from monitor.config.kafka_and_redis import find_url_password
-from monitor.config.registry import Location
 from monitor.config.sections import ClockSettings
 from monitor.config.whole_config import Config
 from monitor.kinds.words import SELDOM, Words
@@ -27,7 +26,6 @@ def list_verdicts(
     monitors: Sequence[tuple[Words[Any], MonitorReport]],
     overlap: Overlap | None,
     counted: Sequence[Counted],
-    registry: Sequence[Location],
 ) -> Iterator[Verdict]:
     """Yield a verdict for each monitor, and one for each other choice that is useless or risky."""
     for words, monitor in monitors:
@@ -41,12 +39,6 @@ def list_verdicts(
             yield Verdict(RISKY, one.monitor, warning)
     yield from judge_clock(config.clock)
     yield from _judge_passwords(config)
-    if padded := [location.id for location in registry if location.id != location.id.strip()]:
-        text = (
-            f"{len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit with the id without the "
-            "space is a dead letter."
-        )
-        yield Verdict(RISKY, "locations", text)
 
 
 def _judge_monitor(words: Words[Any], monitor: MonitorReport) -> Verdict:

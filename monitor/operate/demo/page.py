@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Self
 
 from monitor.audit import AuditReport
 from monitor.audit.findings import count_false
-from monitor.config import Location
+from monitor.config import Locations
 from monitor.config.sections import PageSettings
 from monitor.errors import FailedError
 from monitor.page import require_page
@@ -58,7 +58,7 @@ class DemoPage:
         """Close the page."""
         self._stack.close()
 
-    def open(self, settings: Settings, locations: Sequence[Location], clock: Clock, recount: Path) -> None:
+    def open(self, settings: Settings, locations: Locations, clock: Clock, recount: Path) -> None:
         """Serve the page, if there is one. `recount`: the file with the result of the recount."""
         if self.port is None:
             return

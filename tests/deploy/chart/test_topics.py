@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from monitor.config.derive_parameters import derive_parameters
-from monitor.config.registry import Location
 from monitor.config.whole_config import Config
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import MESSAGE_BYTES, TopicNeeds, check_topics, list_topic_needs
@@ -35,8 +34,7 @@ def list_needs(tree: Mapping[str, Any]) -> tuple[TopicNeeds, ...]:
     sections = {"kafka": {**tree["kafka"], **secret}, "redis": {**tree["redis"], **redis}}
     config = Config.model_validate({**tree, **sections, "locations": {"file": "locations.csv"}})
     watched = {place for monitor in tree["monitors"] for place in monitor.get("locations", ())}
-    places = [Location(place) for place in sorted(watched | {"x"})]
-    return list_topic_needs(derive_parameters(config, places), config.kafka)
+    return list_topic_needs(derive_parameters(config, sorted(watched | {"x"})), config.kafka)
 
 
 def render_topics(helm: Helm, tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

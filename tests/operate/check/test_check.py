@@ -17,7 +17,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from monitor.config import Config, Location, load_config, load_registry, load_valid_config
+from monitor.config import Config, load_config, load_registry
 from monitor.config.sections import ClockSettings
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_case import compute_charges, compute_timing
@@ -359,14 +359,6 @@ def test_default_stay_without_designated_times() -> None:
     """
     report = report_city(VISITS__DEFAULT_STAY="14d", MONITORS=write_monitor(0))
     assert (report.overlap, report.warnings) == (None, ())
-
-
-def test_padded_ids_cause_a_warning() -> None:
-    """An id that ends with a space causes a warning."""
-    valid = load_valid_config(EXAMPLES / "city.yaml", {})
-    report = compute_report(validate_config(valid.config, (*valid.locations, Location("[bold]shop "))))
-    assert "'[bold]shop '" in report.warnings[0]
-    assert "'[bold]shop '" in format_text(report)
 
 
 @pytest.mark.parametrize("example", ["demo.yaml", "city.yaml", "secure.yaml"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from monitor.config import Config, Location, load_config, load_registry
+from monitor.config import Config, Locations, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError, Problem
@@ -39,7 +38,7 @@ def load_minutes(answers: int) -> Config:
     return load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()})
 
 
-def list_problems(config: Config, registry: Sequence[Location]) -> dict[str, Problem]:
+def list_problems(config: Config, registry: Locations) -> dict[str, Problem]:
     with pytest.raises(ConfigError) as caught:
         validate_config(config, registry)
     return {problem.key: problem for problem in caught.value.problems}
@@ -104,7 +103,7 @@ def test_too_few_shards_are_refused() -> None:
 
     One shard of 600,000 locations takes more than 32 MB.
     """
-    registry = tuple(Location(f"place-{number}") for number in range(600_000))
+    registry = Locations([f"place-{number}" for number in range(600_000)])
     evening = '{"name": "evening", "kind": "at_times", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "threshold": 9'
     monitors = f'[{evening}, "reporting_horizon": "2h"}}]'
 
@@ -118,7 +117,7 @@ def test_too_few_shards_are_refused() -> None:
 
 def test_too_many_hot_spots_are_refused() -> None:
     """The names of 600,000 locations do not fit in one record."""
-    registry = tuple(Location(f"place-{number}") for number in range(600_000))
+    registry = Locations([f"place-{number}" for number in range(600_000)])
     busiest = '{"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "top": 600000'
     environ = {"LOCATION_MONITOR__MONITORS": f'[{busiest}, "reporting_horizon": "2h"}}]'}
     assert list_problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Use a smaller number."
@@ -131,7 +130,7 @@ def test_snapshot_with_lower_bounds_fits() -> None:
     timed = next(monitor for monitor in config.monitors if isinstance(monitor, AtTimesMonitor))
     watched = [place for monitor in config.monitors for place in getattr(monitor, "location_ids", ())]
     names = ['"' * 256, "駅" * 80, *(f"place-{number}" for number in range(50))]
-    plain = derive_parameters(config, [Location(name) for name in (*names, *watched)])
+    plain = derive_parameters(config, (*names, *watched))
     bounded = replace_monitors(
         plain, at_times=tuple(replace(at, at_least=Fraction(1, 3)) for at in plain.select(AtTimes))
     )

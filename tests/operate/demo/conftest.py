@@ -28,7 +28,7 @@ def story(tmp_path: Path) -> Story:
     config = load_config(copy_examples(tmp_path), {})
     locations = load_registry(config.locations.file)
     names = {location.id: location.name for location in locations if location.name}
-    return Story(derive_parameters(config, locations), 0, 47, names)
+    return Story(derive_parameters(config, locations.ids), 0, 47, names)
 
 
 Published = Callable[..., list[OutputRecord]]

@@ -20,8 +20,8 @@ def test_outbreak_lasts_for_every_seed(tmp_path: Path, seed: int) -> None:
     config = load_config(copy_examples(tmp_path), {})
     locations = load_registry(config.locations.file)
     path, start = tmp_path / "visits.csv", config.clock.origin
-    written = write_visits(path, seed, [location.id for location in locations], start, 14)
-    lines = list(read_lines(path, Extent(derive_parameters(config, locations))))
+    written = write_visits(path, seed, locations.ids, start, 14)
+    lines = list(read_lines(path, Extent(derive_parameters(config, locations.ids))))
     assert len(lines) == written > 1_000
     assert sum(line.is_visit and line.reported_at > start + 10 * DAY for line in lines) > 200
 
@@ -42,7 +42,7 @@ def test_number_of_invalid_visits(tmp_path: Path, days: int) -> None:
     config = load_config(copy_examples(tmp_path), {})
     locations = load_registry(config.locations.file)
     path = tmp_path / "visits.csv"
-    written = write_visits(path, 20, [location.id for location in locations], config.clock.origin, days)
+    written = write_visits(path, 20, locations.ids, config.clock.origin, days)
     lines = path.read_text(encoding="utf-8").splitlines()[1:]
     faults = ("lighthouse", "yesterday, around noon", "2199-01-01", "2026-01-04T00:00:00Z")
     invalid = [line for line in lines if line.startswith(",") or any(fault in line for fault in faults)]
