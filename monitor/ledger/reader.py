@@ -18,7 +18,7 @@ from kafka import TopicPartition
 
 from monitor.errors import LedgerChangedError, LedgerError, MonitorError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.kafka_python_3_0.transactions import read_batches
+from monitor.kafka.kafka_python_3_0.transactions import FetchedBatch, read_batches
 from monitor.kinds.all_records import read_record
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, Spent
@@ -57,9 +57,9 @@ def is_committed(
         UnreachableError: as `read_partition`.
     """
     start, end = between
-    consumer, begun = read_batches(_create_consumer(connections)), set[int]()
-    with closing(_poll(connections, consumer, topic, {partition: start}, {partition: end})) as polled:
-        for _, batch in polled:
+    begun = set[int | None]()
+    with closing(_poll(connections, topic, {partition: start}, {partition: end})) as polled:
+        for _, _, batch in polled:
             if batch.committed is not None:
                 if batch.committed and batch.producer in begun:
                     return True
@@ -92,26 +92,29 @@ def read_partitions(
     Raises:
         UnreachableError: the brokers fail, or no record arrives for 30 s.
     """
-    with closing(_poll(connections, _create_consumer(connections), topic, starts, ends)) as polled:
-        for partition, record in polled:
-            yield partition, record.offset, _to_output_record(record)
-
-
-def _create_consumer(connections: KafkaConnections) -> Any:
-    return connections.create_consumer(max_partition_fetch_bytes=4 * 1024 * 1024)
+    with closing(_poll(connections, topic, starts, ends)) as polled:
+        for partition, end, batch in polled:
+            with connections.translate_errors():
+                records = [each for each in batch.records if starts[partition] <= each.offset < end]
+            for record in records:
+                yield partition, record.offset, _to_output_record(record)
 
 
 def _poll(
-    connections: KafkaConnections, consumer: Any, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> Generator[tuple[int, Any]]:
-    """Yield (partition, what an unused consumer returns) as `read_partitions` does, and close the consumer."""
+    connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Generator[tuple[int, int, FetchedBatch]]:
+    """Yield (partition, its end, a batch that begins before the end), as `read_partitions` does.
+
+    Batches take half of the time of kafka-python's records, which count the bytes of all headers.
+    """
+    consumer = read_batches(connections.create_consumer(max_partition_fetch_bytes=4 * 1024 * 1024))
     topic_partitions = {TopicPartition(topic, partition): start for partition, start in starts.items()}
     try:
         with connections.translate_errors():
             consumer.assign(list(topic_partitions))
             first = consumer.beginning_offsets(list(topic_partitions))
             present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(topic_partitions))
-            end = {tp: ends.get(tp.partition, present.get(tp)) for tp in topic_partitions}
+            end = {tp: ends[tp.partition] if tp.partition in ends else present[tp] for tp in topic_partitions}
             for tp, start in topic_partitions.items():
                 consumer.seek(tp, max(first[tp], start))
             received_at = time.monotonic()
@@ -126,9 +129,9 @@ def _poll(
                     silent = ", ".join(f"{topic}-{tp.partition} to offset {end[tp]}" for tp in sorted(waiting))
                     raise UnreachableError(f"the ledger could not be read to its end: {silent}")
                 for tp in topic_partitions:
-                    for record in polled.get(tp, ()):
-                        if record.offset < end[tp]:
-                            yield tp.partition, record
+                    for batch in polled.get(tp, ()):
+                        if batch.offset < end[tp]:
+                            yield tp.partition, end[tp], batch
     finally:
         consumer.close(autocommit=False)
 
