@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -55,12 +55,13 @@ _TICKS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class OpenPartition:
-    """A ledger partition that is taken over, and its windows."""
+    """A ledger partition that is taken over, its windows, and a writer to another topic."""
 
     release: PartitionRelease
     windows: RedisStore
     parameters: Parameters
     clock: SteppedClock
+    other: Writer
 
     def tick(self, tick: int) -> float:
         """Decide a tick, and return the seconds that it took."""
@@ -69,6 +70,20 @@ class OpenPartition:
         began = time.perf_counter()
         if not self.release.decide_tick(tick, threading.Event()):
             raise TimeoutError(f"tick {tick} was not decided: {self.release.trouble}")
+        return time.perf_counter() - began
+
+    def measure_limit(self, tick: int) -> float:
+        """Return the seconds that the counts and the records of the last tick take on the servers alone.
+
+        The same counts are asked again, and the same records are appended to another topic.
+        """
+        owner = self.release.owner
+        if owner is None:
+            raise TimeoutError(f"the partition lost its owner: {self.release.trouble}")
+        questions, records = owner.decider.build_questions(tick), self.release.last_records
+        began = time.perf_counter()
+        self.windows.read(questions)
+        self.other.append(records)
         return time.perf_counter() - began
 
     def add_seen(self, tick: int, rows: NDArray[np.int64]) -> None:
@@ -115,17 +130,18 @@ def open_partition(bench: Bench, parameters: Parameters) -> Iterator[OpenPartiti
         context = ReleaseContext(parameters, windows, watching, Metrics(), clock, Signal())
         release = stack.enter_context(closing(PartitionRelease(0, context, own, Upkeep(parameters, windows))))
         release.take_over()
-        yield OpenPartition(release, windows, parameters, clock)
+        other = stack.enter_context(closing(Writer(connections, f"{parameters.name}-other", "bench-other", 0)))
+        yield OpenPartition(release, windows, parameters, clock, other)
 
 
 def _create_topics(connections: KafkaConnections, parameters: Parameters) -> LedgerTopic:
     name = parameters.name
-    names = (f"{name}-visits", f"{name}-alerts")
+    names = (f"{name}-visits", f"{name}-alerts", f"{name}-other")
     configs = {"retention.ms": "-1", "max.message.bytes": str(32 * 2**20)}
     with closing(connections.create_admin()) as admin:
         wanted = {topic: {"num_partitions": 1, "replication_factor": 1, "configs": configs} for topic in names}
         admin.create_topics(wanted, wait_for_metadata=True)
-        visits, alerts = (str(admin.describe_topics([topic])[0]["topic_id"]) for topic in names)
+        visits, alerts = (str(admin.describe_topics([topic])[0]["topic_id"]) for topic in names[:2])
     first = make_ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
     with closing(Writer(connections, names[1], alerts, 0)) as writer:
         writer.append([first])
@@ -149,24 +165,41 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
 
 
 def measure_watched(bench: Bench) -> Mapping[str, float]:
-    """Return the median seconds of a tick of watched places with 3 people each, by the number of places."""
+    """Measure a tick of watched places with 3 people each, for each number of places."""
     sizes = bench.scale((100_000, 1_000_000), (100, 1_000))
-    return {f"{size:,} places (s)": _measure_size(bench, size) for size in sizes}
+    figures: dict[str, float] = {}
+    for size in sizes:
+        figures.update(_measure_size(bench, size))
+    return figures
 
 
-def _measure_size(bench: Bench, watched: int) -> float:
+def _measure_size(bench: Bench, watched: int) -> dict[str, float]:
     collect_garbage_rarely()  # as `run` does
     parameters = _make_parameters(f"watched-{watched}", watched, watched)
     with open_partition(bench, parameters) as opened:
         rows = np.arange(watched)
         for _ in range(3):
             opened.add_seen(_FIRST_TICK, rows)
-        seconds = [opened.tick(tick) for tick in range(_FIRST_TICK, _FIRST_TICK + _TICKS)]
-    return statistics.median(seconds[1:])
+        return _measure_ticks(opened, f"{watched:,} places", lambda _tick: None)
+
+
+def _measure_ticks(opened: OpenPartition, name: str, prepare: Callable[[int], None]) -> dict[str, float]:
+    """Return the median seconds of a tick and of its limit, measured in turns. The first tick is not counted."""
+    seconds, limits = [], []
+    for tick in range(_FIRST_TICK, _FIRST_TICK + _TICKS):
+        prepare(tick)
+        seconds.append(opened.tick(tick))
+        limits.append(opened.measure_limit(tick))
+    tick_seconds, limit = statistics.median(seconds[1:]), statistics.median(limits[1:])
+    return {
+        f"{name} (s)": tick_seconds,
+        f"{name}: the same counts and records on the servers alone (s)": limit,
+        f"{name}: ratio to the servers alone": tick_seconds / limit,
+    }
 
 
 def measure_live_times(bench: Bench) -> Mapping[str, float]:
-    """Return the median seconds of a tick about many live designated times, with new facts before each tick."""
+    """Measure a tick about many live designated times, with new facts before each tick."""
     times, people = bench.scale((28, 100_000), (4, 1_000))
     last = _GRID.start(_FIRST_TICK)
     instants = tuple(last - number * DAY // 2 for number in reversed(range(times)))
@@ -176,11 +209,7 @@ def measure_live_times(bench: Bench) -> Mapping[str, float]:
     with open_partition(bench, parameters) as opened:
         for instant in instants:
             opened.add_present(_FIRST_TICK, instant, rows)
-        seconds = []
-        for tick in range(_FIRST_TICK, _FIRST_TICK + _TICKS):
-            opened.add_present(tick, last, rows[:100])
-            seconds.append(opened.tick(tick))
-    return {"tick (s)": statistics.median(seconds)}
+        return _measure_ticks(opened, "tick", lambda tick: opened.add_present(tick, last, rows[:100]))
 
 
 LINES: Final = (
