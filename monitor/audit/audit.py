@@ -12,8 +12,9 @@ from monitor.audit.configuration import read_terms
 from monitor.audit.engine import Engine, Run
 from monitor.audit.findings import SIGNED, AuditReport
 from monitor.audit.follow import Follower
+from monitor.audit.read_records import read_file
 from monitor.audit.reader import Sources
-from monitor.audit.records import Record, read_file
+from monitor.audit.records import Record
 from monitor.audit.recount import Recount, create_recounts
 from monitor.audit.visits import read_visits
 

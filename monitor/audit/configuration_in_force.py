@@ -11,21 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
-from monitor.audit.configuration import AuditTerms, TimedTerms
+from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import FORM, Findings
 from monitor.audit.history import History
 from monitor.audit.judge import Judge
-from monitor.audit.parsing import parse_duration
-from monitor.audit.records import Charges, OverTime, Owner, Record
+from monitor.audit.owner_records import Charges, Owner
+from monitor.audit.records import Record
 
 STATED: Final = frozenset({"epsilon"})
 """The public value of an answer that the charges of its owner state too."""
 
 REGISTRY: Final = frozenset({"registry", "shards"})
-PUBLIC: Final = STATED | REGISTRY | {"threshold", "top"}
 
 
 @dataclass
@@ -91,7 +89,7 @@ class Stretches:
         """Return the judge of an answer; None if no given configuration was in force, or if this is not certain."""
         stretch = self._stretches.get(record.partition) or self._begin(record.partition, "", None)
         subject = _find_subject(record)
-        fitting = next((judge for judge in stretch.candidates if judge.matches(record, PUBLIC)), None)
+        fitting = next((judge for judge in stretch.candidates if judge.matches_public(record)), None)
         if fitting is None:
             found = stretch.confirmed.get(subject) or self._find_only(stretch) or stretch.find_certain(record)
             if found is None:
@@ -102,7 +100,7 @@ class Stretches:
                 FORM, f"{position}: the public values differ from those of later answers of the same owner"
             )
         stretch.confirmed[subject] = fitting
-        if record.kind != "over_time":
+        if "registry" in record.form.__struct_fields__:
             stretch.registry = fitting
         return fitting
 
@@ -125,42 +123,12 @@ class Stretches:
 
 def _find_subject(record: Record) -> tuple[str, ...]:
     """Return what an answer is about, as far as all answers of one owner must have equal public values."""
-    return record.kind, record.monitor, record.form.location_id if isinstance(record.form, OverTime) else ""
+    return record.kind, record.monitor, record.form.watched
 
 
 def match_charges(stated: Charges, terms: AuditTerms) -> bool:
     """Return whether charges are those of a configuration, as far as the owner stated them."""
     if stated.max_lead != terms.max_lead:
         return False
-    return not stated.are_stated or _list_stated(stated) == _list_configured(terms)
-
-
-def _list_stated(charges: Charges) -> Counter[Any]:
-    listed: Counter[Any] = Counter()
-    for place in charges.places or ():
-        for share, locations in place.shares.items():
-            facts = place.monitor, place.answers, place.window, Fraction(share)
-            listed.update((*facts, location) for location in locations)
-    for charged in charges.times or ():
-        moments = charged.list_moments()
-        zone = charged.timezone if any(isinstance(moment, str) for moment in moments) else None
-        listed[charged.monitor, charged.kind, charged.epsilon, parse_duration(charged.horizon), zone, moments] += 1
-    return listed
-
-
-def _list_configured(terms: AuditTerms) -> Counter[Any]:
-    listed: Counter[Any] = Counter()
-    for watching in terms.over_time:
-        facts = watching.name, watching.answers, watching.window
-        listed.update((*facts, share, location) for location, share in watching.shares.items())
-    charged: list[tuple[TimedTerms, str, Fraction]] = [
-        *((monitor, "at_times", monitor.epsilon) for monitor in terms.at_times),
-        *((monitor, "at_least", monitor.at_least) for monitor in terms.at_times if monitor.at_least is not None),
-        *((monitor, "hot_spots", monitor.epsilon) for monitor in terms.hot_spots),
-        *((monitor, "dwell", monitor.epsilon) for monitor in terms.dwell),
-    ]
-    for monitor, kind, epsilon in charged:
-        moments: frozenset[int | str] = frozenset((*monitor.instants, *(at.isoformat() for at in monitor.daily)))
-        zone = None if monitor.zone is None else monitor.zone.key
-        listed[monitor.name, kind, epsilon, monitor.horizon, zone, moments] += 1
-    return listed
+    configured = Counter(charge for monitor in terms.monitors for charge in monitor.list_charges())
+    return not stated.are_stated or stated.list_charges() == configured

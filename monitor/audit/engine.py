@@ -16,10 +16,11 @@ from monitor.audit.configuration import AuditTerms, require_one_grid
 from monitor.audit.findings import TICKS, Findings, Outcome, ProvenStretch, count_false
 from monitor.audit.history import History
 from monitor.audit.judge import Judge
-from monitor.audit.monitor_checks import Scope
+from monitor.audit.kinds.monitor import Scope
 from monitor.audit.output import OutputChecks, WaitingTick
 from monitor.audit.payments import Payments
-from monitor.audit.records import FORMS, Record
+from monitor.audit.read_records import FORMS
+from monitor.audit.records import Record
 from monitor.audit.recount import Recount
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
@@ -30,6 +31,9 @@ compared with it.
 SPARE_TICKS: Final = 3
 _AHEAD: Final = 60 * 1_000_000
 """How far the service's clock may be ahead of this one, in microseconds."""
+
+_SPARE_SLOTS: Final = 2
+"""Added to the slots before a tick in which the visits that it counts were reported: neither end is a slot's start."""
 
 _NEVER: Final = 2**62
 
@@ -67,7 +71,7 @@ class Engine:
         given: list[Recount | None] = [*recounts] or [None] * len(configs)
         self.payments = Payments(self.findings)
         self.judges = [
-            Judge(Scope(terms, recount, self._history, self.payments, self.findings))
+            Judge(terms, Scope(terms, self._history, self.payments, self.findings), recount)
             for terms, recount in zip(configs, given, strict=True)
         ]
         self.output = OutputChecks(
@@ -79,7 +83,7 @@ class Engine:
         self._sound = self._first_of_turn = True
         self._proven_since: int | None = None
         self._newest: dict[int, int] = {}
-        self._reach = max(map(_find_reach, configs))
+        self._reach = max(terms.lifetime + terms.max_lead for terms in configs) + _SPARE_SLOTS
         self._period = max(-(-terms.period // terms.grid.slot) for terms in configs)
         self._forgotten = 0
         self._counted: deque[int] = deque(maxlen=SPARE_TICKS)
@@ -188,7 +192,7 @@ class Engine:
         """Compare the answers of a tick with the recounts. Return what is known about the tick."""
         faults = self.findings.form_faults
         for recount in self._recounts:
-            recount.whole = whole
+            recount.note_whole(whole=whole)
         for position, prove in waiting.answers:
             with self.findings.catch_errors(position):
                 prove()
@@ -236,10 +240,3 @@ class Engine:
         charged = tick - 2 * self._reach - self._period - SPARE_TICKS
         self.payments.forget(charged)
         self._history.forget(charged, self.terms.grid.start(charged))
-
-
-def _find_reach(terms: AuditTerms) -> int:
-    """Return how many slots before a tick the visits that it counts may have been reported."""
-    windows = [monitor.window for monitor in terms.over_time]
-    horizons = [-(-monitor.horizon // terms.grid.slot) + 1 for monitor in terms.timed]
-    return max([*windows, *horizons]) + terms.max_lead + 1

@@ -14,6 +14,7 @@ from typing import Any, Final
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.engine import Engine, Run
 from monitor.audit.findings import ProvenStretch
+from monitor.audit.read_records import decode_record
 from monitor.audit.reader import (
     PATIENCE_SECONDS,
     HiddenRecordsError,
@@ -22,7 +23,7 @@ from monitor.audit.reader import (
     TopicReader,
     UnreadableTopicError,
 )
-from monitor.audit.records import Record, decode_record
+from monitor.audit.records import Record
 from monitor.audit.recount import Recount, create_recounts
 from monitor.audit.signatures import Signatures, SignedOutput, read_public_key
 

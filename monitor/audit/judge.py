@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection
 
-from monitor.audit.at_times import AtTimesCheck
+from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import FORM
-from monitor.audit.hot_spots_and_dwell import DwellCheck, HotSpotsCheck
-from monitor.audit.monitor_checks import Check, Prove, Scope
-from monitor.audit.over_time import OverTimeCheck
+from monitor.audit.kinds.monitor import Check, Part, Prove, Scope
 from monitor.audit.records import FormError, Record
+from monitor.audit.recount import Recount
 
 
 class Judge:
     """The checks of one configuration's monitors, by kind and name."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.terms = terms = scope.terms
+    def __init__(self, terms: AuditTerms, scope: Scope, recount: Recount | None) -> None:
+        self.terms = terms
         self._findings = scope.findings
-        self._history = scope.history
+        self._public = {monitor.name: monitor.public for monitor in terms.monitors}
         self.checks: dict[tuple[str, str], Check] = {}
-        self.checks |= {("over_time", monitor.name): OverTimeCheck(monitor, scope) for monitor in terms.over_time}
-        self.checks |= {("at_times", monitor.name): AtTimesCheck(monitor, scope) for monitor in terms.at_times}
-        self.checks |= {("hot_spots", monitor.name): HotSpotsCheck(monitor, scope) for monitor in terms.hot_spots}
-        self.checks |= {("dwell", monitor.name): DwellCheck(monitor, scope) for monitor in terms.dwell}
+        for monitor in terms.monitors:
+            counts = None if recount is None else recount.monitors[monitor.name]
+            self.checks[monitor.kind, monitor.name] = monitor.create_check(scope, counts)
+
+    def matches_public(self, record: Record) -> bool:
+        """Return whether an answer has the as_of and all public values of the configuration."""
+        return self.matches(record, self._public.get(record.monitor, ()))
 
     def matches(self, record: Record, names: Collection[str]) -> bool:
         """Return whether an answer has the as_of and, of the named fields, those that the configuration gives it."""
@@ -50,9 +53,9 @@ class Judge:
             self._findings.add(FORM, f"{record.position}: not in the form of the interface: {error}")
             return None
 
-    def list_unanswered(self, tick: int) -> Iterator[str]:
-        """Yield the monitor of each designated time whose hot spots or dwell times this tick should have answered."""
-        for monitor in (*self.terms.hot_spots, *self.terms.dwell):
-            for time in monitor.find_final_times(tick, self.terms.grid):
-                if (monitor.name, time) not in self._history.answered:
-                    yield monitor.name
+    def expect_records(self, tick: int, part: Part, found: Counter[str]) -> dict[str, int]:
+        """Return how many records of a tick each monitor should have in an output partition.
+
+        `found`: the number of those that have been read.
+        """
+        return {name: check.expect_records(tick, part, found[name]) for (_kind, name), check in self.checks.items()}

@@ -1,6 +1,4 @@
-"""Check that a decided tick has a record of every location, of every designated time and shard, and of the totals.
-
-Totals are hot spots and dwell times. The hash of their monitor's name selects the partition that publishes them.
+"""Check that a decided tick has all records that its monitors owe: about each location, shard or designated time.
 
 The records of a tick are one transaction. So a decided tick that lacks some of them is wrong, while a tick that nobody
 decided is not. If an owner was stopped within the transaction, the next owner appends the missing records too. If it
@@ -19,10 +17,11 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from monitor.audit.configuration import AuditTerms, hash_text
 from monitor.audit.findings import TICKS, Findings, format_ticks
 from monitor.audit.judge import Judge
-from monitor.audit.records import Owner, Record, Start
+from monitor.audit.kinds.monitor import Part
+from monitor.audit.owner_records import Owner, Start
+from monitor.audit.records import Record
 
 log = logging.getLogger(__name__)
 
@@ -178,20 +177,6 @@ class TickParts:
 
     def _find_incomplete(self, partition: int, tick: _Tick) -> dict[str, int]:
         """Return the expected numbers of a tick's records, of the monitors that have fewer."""
-        expected = self._expect(tick.judges[0].terms, partition, tick.number)
-        for monitor in tick.judges[0].list_unanswered(tick.number):
-            if hash_text(monitor) % (self.partitions or 1) == partition:
-                expected[monitor] = expected.get(monitor, tick.records[monitor]) + 1
+        part = Part(partition, self.partitions or 1)
+        expected = tick.judges[0].expect_records(tick.number, part, tick.records)
         return {monitor: count for monitor, count in expected.items() if tick.records[monitor] < count}
-
-    def _expect(self, terms: AuditTerms, partition: int, tick: int) -> dict[str, int]:
-        count = self.partitions or 1
-        shards = sum(shard % count == partition for shard in range(terms.shards))
-        expected = {
-            monitor.name: sum(terms.shard[terms.rows[location]] % count == partition for location in monitor.shares)
-            for monitor in terms.over_time
-        }
-        as_of = terms.grid.as_of(tick)
-        for monitor in terms.at_times:
-            expected[monitor.name] = shards * len(monitor.find_times(as_of - monitor.horizon, as_of))
-        return expected

@@ -13,10 +13,11 @@ from monitor.audit.configuration_in_force import Stretches
 from monitor.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.audit.history import History
 from monitor.audit.judge import Judge
+from monitor.audit.kinds.monitor import Prove
 from monitor.audit.missing_records import TickParts
-from monitor.audit.monitor_checks import Prove
-from monitor.audit.parsing import format_utc
-from monitor.audit.records import ANSWERS, CHECKPOINT, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
+from monitor.audit.owner_records import Owner
+from monitor.audit.read_records import ANSWERS, CHECKPOINT, FORMS, OWNERS
+from monitor.audit.records import Record
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +113,7 @@ class OutputChecks:
             return record.key == record.kind and form.service in self._services
         if record.kind == CHECKPOINT:
             return record.key == CHECKPOINT
-        about = form.location_id if isinstance(form, OverTime) else format_utc(form.time)
-        key = f"{form.monitor}/{about}" + (f"/{form.shard}" if isinstance(form, AtTimes) else "")
+        key = f"{form.monitor}/{form.subject}"
         return (record.key, record.ce_id) == (key, f"{key}/{form.tick}")
 
     def _is_new(self, record: Record, waiting: WaitingTick) -> bool:
@@ -146,7 +146,7 @@ class OutputChecks:
         if record.partition in self._input_ids:
             waiting.input_ids.add(self._input_ids[record.partition])
         if judge is None:
-            self._history.doubt(record)
+            record.form.note_unjudged(self._history)
             self.unjudged_records += 1
             waiting.unjudged = True
             return

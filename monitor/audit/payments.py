@@ -13,8 +13,8 @@ from collections.abc import Hashable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from monitor.audit.configuration import AuditTerms, OverTimeTerms
 from monitor.audit.findings import PAID, Findings
+from monitor.audit.shared_terms import SharedTerms
 
 
 class Charge(NamedTuple):
@@ -44,13 +44,13 @@ class Payments:
         self._reported = Fraction(0)
         self._added = self._checked = 0
 
-    def charge_window(self, terms: AuditTerms, monitor: OverTimeTerms, epsilon: Fraction, tick: int) -> None:
-        """Charge the people in the window of a noisy answer about a location over time."""
-        first, end = terms.grid.start(tick - monitor.window + 1), terms.grid.start(tick + terms.max_lead + 1)
-        self._add(Charge(self._added, epsilon, first - terms.period + 1, end, monitor.name, tick))
+    def charge_window(self, terms: SharedTerms, monitor: str, window: int, epsilon: Fraction, tick: int) -> None:
+        """Charge the people in the window of a noisy answer about a location over time. `window`: W in slots."""
+        first, end = terms.grid.start(tick - window + 1), terms.grid.start(tick + terms.max_lead + 1)
+        self._add(Charge(self._added, epsilon, first - terms.period + 1, end, monitor, tick))
 
     def charge_time(  # the parts of a charge
-        self, terms: AuditTerms, kind: str, monitor: str, time: int, epsilon: Fraction, tick: int
+        self, terms: SharedTerms, kind: str, monitor: str, time: int, epsilon: Fraction, tick: int
     ) -> None:
         """Charge the people at a designated time for a drawing of a configuration: each is at one location."""
         answer = id(terms), monitor, kind, time

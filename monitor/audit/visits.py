@@ -16,8 +16,8 @@ from typing import IO, Any, Final, NamedTuple, NoReturn
 
 from msgspec import Struct, ValidationError, convert, field
 
-from monitor.audit.configuration import AuditTerms
 from monitor.audit.parsing import AuditError, is_id, parse_instant
+from monitor.audit.shared_terms import SharedTerms
 
 _FIELD_BYTES: Final = 2**30
 _REQUIRED: Final = {"person_id", "location_id", "arrived_at"}
@@ -58,7 +58,7 @@ class Line(NamedTuple):
     consent: bool = False
 
 
-def read_visits(path: Path, terms: AuditTerms) -> Iterator[Line | int]:
+def read_visits(path: Path, terms: SharedTerms) -> Iterator[Line | int]:
     """Yield the visits of a replay file, and the instant of report of each invalid one.
 
     An invalid line is reported with the next valid one, or with the last one if none follows. If there is no valid
@@ -94,7 +94,7 @@ def open_text(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def _read_lines(file: Iterable[str], terms: AuditTerms) -> Iterator[Line | None]:
+def _read_lines(file: Iterable[str], terms: SharedTerms) -> Iterator[Line | None]:
     """Yield the visit of each line; None for an invalid one."""
     taken: list[str] = []  # the lines of the present row
 
@@ -124,14 +124,14 @@ def _read_lines(file: Iterable[str], terms: AuditTerms) -> Iterator[Line | None]
         yield line
 
 
-def _is_visit(header: list[str], text: str, terms: AuditTerms) -> bool:
+def _is_visit(header: list[str], text: str, terms: SharedTerms) -> bool:
     """Return whether a line is a visit by itself, whatever its quotes mean."""
     plain = text.rstrip("\r\n")
     ways = (plain.split(","), next(csv.reader([plain]), []))
     return any(_parse_cells(header, cells, terms) is not None for cells in ways)
 
 
-def _parse_cells(header: list[str], cells: list[str], terms: AuditTerms) -> Line | None:
+def _parse_cells(header: list[str], cells: list[str], terms: SharedTerms) -> Line | None:
     """Return the visit of a row; None if it is invalid."""
     try:
         return _parse_fields(dict(zip(header, cells, strict=False)), terms)
@@ -139,7 +139,7 @@ def _parse_cells(header: list[str], cells: list[str], terms: AuditTerms) -> Line
         return None
 
 
-def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:
+def _parse_fields(fields: dict[str, str], terms: SharedTerms) -> Line:
     consent = fields.get("consent") or "false"
     if consent not in ("true", "false"):
         raise ValueError("consent: expected true, false or nothing")
@@ -157,7 +157,7 @@ def _require_valid(line: Line) -> Line:
     return line
 
 
-def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
+def accept(line: Line, person: int, terms: SharedTerms) -> AcceptedVisit | None:
     """Return the visit, cut at the end of slot c + F, or None if it is refused.
 
     `last` is the last slot that the visit touches.
@@ -171,7 +171,7 @@ def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
     return AcceptedVisit(person, row, current, line.arrived, left, last, line.consent)
 
 
-def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
+def decode(value: Any, stamped: int, terms: SharedTerms) -> Iterator[Line | int]:
     """Yield the visits of an input record, and `stamped`, the instant of its timestamp, for each dead letter in it."""
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
@@ -198,7 +198,7 @@ class _Visit(Struct):
     deleted: Any = field(default=None, name="__deleted")
 
 
-def _parse_visit(value: Any, stamped: int, terms: AuditTerms) -> Line:
+def _parse_visit(value: Any, stamped: int, terms: SharedTerms) -> Line:
     """Parse a visit from its JSON. Raise ValueError or ValidationError if it is invalid."""
     visit = convert(value, _Visit)
     if visit.deleted is True or visit.deleted == "true":

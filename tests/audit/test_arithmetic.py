@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 
 from monitor.audit.configuration import AuditTerms, read_terms
 from monitor.audit.findings import Findings
+from monitor.audit.kinds.at_times import AtTimesMonitor
+from monitor.audit.kinds.hot_spots import HotSpotsMonitor
+from monitor.audit.kinds.over_time import OverTimeMonitor
 from monitor.audit.payments import Charge, Payments, find_most_in_a_period
-from monitor.audit.recount import PeopleCount, Recount
+from monitor.audit.people_count import PeopleCount
+from monitor.audit.recount import Recount
 from monitor.audit.visits import AcceptedVisit
 from tests.audit.conftest import Tiny
 
@@ -104,13 +108,16 @@ def test_published_cost_bounds_payments(
     Each answer counts, and charges, exactly the visits that the definition states.
     """
     terms = read_tiny_terms(tiny, hours)
-    visits, (walk,), (night,), (busiest,) = build_visits(terms, drawn), terms.over_time, terms.at_times, terms.hot_spots
+    visits, (walk, night, busiest) = build_visits(terms, drawn), terms.monitors
+    assert isinstance(walk, OverTimeMonitor)
+    assert isinstance(night, AtTimesMonitor)
+    assert isinstance(busiest, HotSpotsMonitor)
     time, recount = terms.grid.origin + 5 * HOUR // 2, Recount(terms, b"")
     for visit in visits:
         recount.add(visit)
     payments = Payments(Findings())
     for tick in answers:
-        payments.charge_window(terms, walk, Fraction(1), tick)
+        payments.charge_window(terms, "walk", walk.window, Fraction(1), tick)
     payments.charge_time(terms, "at_times", "night", time, night.epsilon, 3)
     payments.charge_time(terms, "hot_spots", "busiest", time, busiest.epsilon, 4)
     there = [visit for visit in visits if visit.arrived <= time < visit.left]
@@ -136,7 +143,7 @@ def test_published_cost_bounds_payments(
                 paid += busiest.epsilon * bool(rows)
             most = max(most, paid)
     assert payments.find_most_spent() >= most
-    counts, presence = recount.counts["walk"]["park"], recount.presence["night"]
+    counts, presence = recount.monitors["walk"].people["park"], recount.monitors["night"]
     for tick in range(9):
         inside = {v.person for v in visits if v.row == 0 and v.current <= tick < v.last + walk.window}
         assert counts.at(tick) == len(inside)
@@ -160,11 +167,11 @@ def test_spending_is_the_worst_case(tiny: Tiny, spacing: int, expected: int) -> 
     """
     terms, payments = read_terms(tiny.write()[1]), Payments(Findings())
     for tick in range(0, 400, spacing):
-        payments.charge_window(terms, terms.over_time[0], Fraction(1), tick)
+        payments.charge_window(terms, "walk", 3, Fraction(1), tick)
     payments.check(Fraction(99))
     assert payments.most_spent == payments.find_most_spent("walk") == expected
     assert payments.find_most_spent("night") == 0
     payments.forget(399)
-    payments.charge_window(terms, terms.over_time[0], Fraction(1), 400)
+    payments.charge_window(terms, "walk", 3, Fraction(1), 400)
     payments.check(Fraction(99))
     assert payments.most_spent == expected

@@ -207,7 +207,7 @@ def test_unusable_change_is_refused(tiny: Tiny, caplog: pytest.LogCaptureFixture
     assert len(files.configs) == 1
     config.write_text(tiny.config.replace("threshold: 2", "threshold: 3"))
     assert [files.reread() for _ in range(3)] == [False, True, False]
-    assert [terms.over_time[0].threshold for terms in files.configs] == [3, 2]
+    assert [vars(terms.monitors[0])["threshold"] for terms in files.configs] == [3, 2]
 
 
 def test_empty_folder_is_refused(tiny: Tiny) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from monitor.audit import AuditError, audit
 from monitor.audit.configuration import read_terms
+from monitor.audit.kinds.at_times import AtTimesMonitor
 from monitor.audit.recount import create_recounts
 from monitor.audit.visits import decode, parse_visits, read_visits
 from monitor.records.visits import Fault, open_record, read_visit
@@ -71,7 +72,7 @@ def test_windows_of_a_visit(tiny: Tiny, what: str) -> None:
     (recount,) = create_recounts([read_terms(config)])
     for visit in read_visits(visits, recount.terms):
         recount.take(visit)
-    assert [recount.counts["walk"]["park"].at(tick) for tick in range(8)] == expected
+    assert [recount.monitors["walk"].people["park"].at(tick) for tick in range(8)] == expected
 
 
 FATES = {
@@ -157,7 +158,8 @@ def test_times_when_clocks_change(tiny: Tiny) -> None:
     # London's clocks skip 01:00 to 02:00 on 2026-03-29, and show it twice on 2026-10-25
     tiny.config = tiny.config.replace('["02:30"]', '["01:30", "2026-03-29T12:00:00+02:00"]')
     terms = read_terms(tiny.write()[1])
-    [monitor] = terms.at_times
+    monitor = terms.monitors[1]
+    assert isinstance(monitor, AtTimesMonitor)
     hour = 3_600_000_000
     march = 1_774_742_400_000_000  # 2026-03-29T00:00:00Z
     assert monitor.find_times(march - 24 * hour, march + 48 * hour) == [

@@ -42,9 +42,13 @@ def _compare(counts: Recount, answer: dict[str, Any]) -> Iterator[tuple[str, int
     """Yield place, noisy count and exact count of each draw of an answer."""
     tick, monitor, terms = answer["tick"], answer["monitor"], counts.terms
     if answer["kind"] == "over_time" and answer["status"] == "noisy_count":
-        yield answer["location_id"], answer["noisy_count"], counts.counts[monitor][answer["location_id"]].at(tick)
+        yield (
+            answer["location_id"],
+            answer["noisy_count"],
+            counts.monitors[monitor].people[answer["location_id"]].at(tick),
+        )
     elif answer["kind"] == "at_times":
-        time, presence = parse_instant(answer["time"]), counts.presence[monitor]
+        time, presence = parse_instant(answer["time"]), counts.monitors[monitor]
         for place, noisy in answer["noisy_counts"].items():
             if noisy["tick"] == tick:
                 yield place, noisy["noisy_count"], presence.count(time, terms.rows[place], tick)

@@ -15,6 +15,9 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from monitor.audit.configuration import AuditTerms
+from monitor.audit.kinds.at_times import AtTimesMonitor
+from monitor.audit.kinds.designated_times import TimedMonitor
+from monitor.audit.kinds.over_time import OverTimeMonitor
 from monitor.audit.parsing import is_id, parse_instant
 from tests.kit.recount import Counted, RefusedError, Rules
 
@@ -137,7 +140,7 @@ class Recount:
     def window(self) -> dict[int, int]:
         """The widest window in slots, by watched row."""
         widest: dict[int, int] = {}
-        for monitor in self.terms.over_time:
+        for monitor in (found for found in self.terms.monitors if isinstance(found, OverTimeMonitor)):
             for location in monitor.shares:
                 row = self.terms.rows[location]
                 widest[row] = max(widest.get(row, 0), monitor.window)
@@ -146,12 +149,17 @@ class Recount:
     @cached_property
     def times(self) -> list[tuple[list[int], int]]:
         """Sorted instants and horizon of each monitor at designated times. Towns have no times of day."""
-        return [(sorted(monitor.instants), monitor.horizon) for monitor in self.terms.timed]
+        return [
+            (sorted(monitor.instants), monitor.horizon)
+            for monitor in self.terms.monitors
+            if isinstance(monitor, TimedMonitor)
+        ]
 
     @cached_property
     def times_with_bounds(self) -> frozenset[int]:
         """The designated times with lower bounds."""
-        bounded = (monitor for monitor in self.terms.at_times if monitor.at_least is not None)
+        snapshots = (monitor for monitor in self.terms.monitors if isinstance(monitor, AtTimesMonitor))
+        bounded = (monitor for monitor in snapshots if monitor.at_least is not None)
         return frozenset(time for monitor in bounded for time in monitor.instants)
 
     def hash_person(self, person: str) -> bytes:

@@ -9,7 +9,7 @@ from monitor import __version__
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import ORACLES, Outcome
 from monitor.audit.follow import Follower
-from monitor.audit.records import FORMS
+from monitor.audit.read_records import FORMS
 from monitor.observe.metric_catalog import Metric
 from monitor.observe.metrics import Collectors
 
@@ -181,6 +181,4 @@ class AuditMetrics(Collectors):
 
 def list_monitors(configs: Sequence[AuditTerms]) -> list[str]:
     """Return the names of all monitors."""
-    windowed = [monitor.name for terms in configs for monitor in terms.over_time]
-    timed = [monitor.name for terms in configs for monitor in terms.timed]
-    return list(dict.fromkeys([*windowed, *timed]))
+    return list(dict.fromkeys(monitor.name for terms in configs for monitor in terms.monitors))

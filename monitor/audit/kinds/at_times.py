@@ -1,30 +1,142 @@
-"""Check the snapshots about designated times (docs/rules.md, section 4), and the lower bounds in them.
+"""The audit of snapshots about designated times (docs/rules.md, section 4), and of the lower bounds in them.
 
 Noisy counts and lower bounds are drawn once. A lower bound is never above the number of people who consented.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, UnsetType
 
-from monitor.audit.configuration import AtTimesTerms
 from monitor.audit.findings import BUDGET, FORM, LEAST, NOISY, SAFE, TICKS
-from monitor.audit.monitor_checks import Check, Prove, Scope
-from monitor.audit.parsing import format_utc
-from monitor.audit.records import AtTimes, FormError, Record
-from monitor.audit.recount import Presence
+from monitor.audit.history import History, Memory
+from monitor.audit.kinds.designated_times import Presence, Timed, TimedMonitor, parse_timed
+from monitor.audit.kinds.monitor import Check, Part, Prove, Scope
+from monitor.audit.parsing import format_utc, parse_epsilon
+from monitor.audit.records import FormError, People, Positive, Record, Whole
+from monitor.audit.shared_terms import SharedTerms
+
+
+class NoisyCount(Struct, frozen=True):
+    """A noisy count in a snapshot."""
+
+    tick: Whole
+    noisy_count: People
+
+
+class AtTimes(Timed, frozen=True, kw_only=True):
+    """A snapshot of one shard. Only the one that draws lower bounds has the last two fields."""
+
+    shard: People
+    shards: Positive
+    threshold: Positive
+    noisy_counts: dict[str, NoisyCount]
+    at_least_epsilon: Fraction | None = None
+    counts_at_least: dict[str, Positive] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """Check that the bounds have their ε."""
+        if (self.at_least_epsilon is None) is not (self.counts_at_least is UNSET):
+            raise ValueError
+
+    @property
+    def subject(self) -> str:
+        """The designated time and the shard."""
+        return f"{format_utc(self.time)}/{self.shard}"
+
+    def note_unjudged(self, history: History) -> None:
+        """Note the noisy counts as they are."""
+        history.recall(Snapshots).known.setdefault((self.monitor, self.time), {}).update(self.noisy_counts)
+
+
+class Snapshots(Memory):
+    """What earlier snapshots say.
+
+    `known` has the noisy counts about a designated time by monitor and τ, then by location. `bounds_drawn` has
+    (monitor, τ, shard, number of shards) of lower bounds.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, int], dict[str, NoisyCount]] = {}
+        self.bounds_drawn: set[tuple[str, int, int, int]] = set()
+        self._shards: set[tuple[str, int, int, int]] = set()
+
+    def get_noisy_counts(self, snapshot: AtTimes, *, whole: bool) -> dict[str, NoisyCount]:
+        """Return the noisy counts about a designated time by location, to which the caller adds new ones.
+
+        Locations can change their shards when the configuration changes, so the counts of all shards are together. If
+        earlier records are not known (`whole` is False), the first snapshot of a shard is correct about them.
+        """
+        known = self.known.setdefault((snapshot.monitor, snapshot.time), {})
+        subject = (snapshot.monitor, snapshot.time, snapshot.shard, snapshot.shards)
+        if subject not in self._shards and not whole:
+            earlier = {name: count for name, count in snapshot.noisy_counts.items() if count.tick < snapshot.tick}
+            known.update({name: count for name, count in earlier.items() if name not in known})
+        self._shards.add(subject)
+        return known
+
+    def may_have_bounds(self, snapshot: AtTimes) -> bool:
+        """Return whether the bounds may have been published before, by this shard or under another number of shards."""
+        return any(
+            (monitor, time) == (snapshot.monitor, snapshot.time)
+            and (shard == snapshot.shard or shards != snapshot.shards)
+            for monitor, time, shard, shards in self.bounds_drawn
+        )
+
+    def forget(self, time: int) -> None:
+        """Forget the designated times before an instant."""
+        self.known = {subject: counts for subject, counts in self.known.items() if subject[1] >= time}
+        self._shards = {subject for subject in self._shards if subject[1] >= time}
+        self.bounds_drawn = {subject for subject in self.bounds_drawn if subject[1] >= time}
+
+
+@dataclass(frozen=True)
+class AtTimesMonitor(TimedMonitor[Presence]):
+    """A monitor of kind `at_times`: T people, and the ε of lower bounds (None without them)."""
+
+    kind = "at_times"
+    answers = AtTimes
+    public = frozenset({"epsilon", "registry", "shards", "threshold"})
+    charged = ("at_times", "at_least")
+
+    threshold: int
+    at_least: Fraction | None = None
+
+    @classmethod
+    def parse(cls, keys: Any, terms: SharedTerms) -> AtTimesMonitor:
+        """Parse the keys of a monitor."""
+        del terms
+        bounds = keys.get("at_least")
+        at_least = None if bounds is None else parse_epsilon(bounds["epsilon"])
+        return cls(**parse_timed(keys), threshold=int(keys["threshold"]), at_least=at_least)
+
+    def list_charges(self) -> Iterator[Hashable]:
+        """Yield the charge of all designated times, and that of lower bounds."""
+        yield from super().list_charges()
+        if self.at_least is not None:
+            yield self.state_charge("at_least", self.at_least)
+
+    def create_counts(self, terms: SharedTerms) -> Presence:
+        """Create an empty recount."""
+        return Presence(self, terms)
+
+    def create_check(self, scope: Scope, counts: Presence | None) -> Check:
+        """Create the check."""
+        return AtTimesCheck(self, scope, counts)
 
 
 class AtTimesCheck(Check):
     """The check of one monitor's snapshots. `safe` is the number of "safe" answers in complete snapshots."""
 
-    def __init__(self, monitor: AtTimesTerms, scope: Scope) -> None:
+    def __init__(self, monitor: AtTimesMonitor, scope: Scope, presence: Presence | None) -> None:
         super().__init__(scope)
-        self._monitor = monitor
+        self._monitor, self._presence = monitor, presence
+        self._snapshots = self._history.recall(Snapshots)
 
     def take(self, record: Record) -> Prove | None:
         """Check the next record."""
@@ -58,10 +170,17 @@ class AtTimesCheck(Check):
             "epsilon": monitor.epsilon,
         }
 
+    def expect_records(self, tick: int, part: Part, found: int) -> int:
+        """Return one record per shard of a partition and designated time that this tick is about."""
+        del found
+        as_of = self._terms.grid.as_of(tick)
+        times = self._monitor.find_times(as_of - self._monitor.horizon, as_of)
+        return sum(map(part.has, range(self._terms.shards))) * len(times)
+
     def _prove(self, form: AtTimes, where: str) -> None:
-        if self._recount is None:
+        presence, threshold = self._presence, self._monitor.threshold
+        if presence is None:
             return
-        presence, threshold = self._recount.presence[self._monitor.name], self._monitor.threshold
         for row in presence.list_rows_at(form.time, threshold) if form.status == "complete" else ():
             location = self._terms.locations[row]
             if location in form.noisy_counts or self._terms.shard[row] != form.shard:
@@ -77,7 +196,7 @@ class AtTimesCheck(Check):
             self.false_alarms += exact < threshold
             if exact > noisy.noisy_count:
                 self._findings.add(NOISY, f"{where}, {location}: there were more people than the noisy count")
-        if self._recount.whole:
+        if presence.whole:
             self._prove_bounds(form, where, presence)
 
     def _prove_bounds(self, form: AtTimes, where: str, presence: Presence) -> None:
@@ -90,7 +209,10 @@ class AtTimesCheck(Check):
 
     def _check_changes(self, partition: int, form: AtTimes, where: str) -> None:
         """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and never changes."""
-        known, about = self._history.get_noisy_counts(form), (self._monitor.name, form.time)
+        known, about = (
+            self._snapshots.get_noisy_counts(form, whole=self._history.whole),
+            (self._monitor.name, form.time),
+        )
         for location in self._select_shard(known, form.shard) - form.noisy_counts.keys():
             drawn = (*about, location, known[location].tick)
             if form.status == "complete" or not self._history.is_unsigned(partition, drawn):
@@ -124,11 +246,11 @@ class AtTimesCheck(Check):
 
     def _check_bounds(self, form: AtTimes, where: str) -> None:
         """Check that lower bounds are drawn once, at the final tick, with the configured ε."""
-        monitor, drawn = self._monitor, self._history.bounds_drawn
+        monitor, drawn = self._monitor, self._snapshots.bounds_drawn
         is_due = form.final and form.status == "complete" and monitor.at_least is not None
         subject = monitor.name, form.time, form.shard, self._terms.shards
         if form.counts_at_least is UNSET:
-            if is_due and self._history.whole and not self._may_be_drawn(subject):
+            if is_due and self._history.whole and not self._snapshots.may_have_bounds(form):
                 self._findings.add(FORM, f"{where}: the final snapshot has no lower bounds")
             return
         if not is_due:
@@ -143,13 +265,3 @@ class AtTimesCheck(Check):
         for location in form.counts_at_least.keys() - self._select_shard(form.counts_at_least, form.shard):
             text = f"{self._terms.name_location(location)}: the location is not in this shard"
             self._findings.add(FORM, f"{where}, {text}")
-
-    def _may_be_drawn(self, subject: tuple[str, int, int, int]) -> bool:
-        """Return whether the bounds may have been published before, by this shard or under another number of shards.
-
-        Missing bounds are then no finding.
-        """
-        name, time, _shard, shards = subject
-        return subject in self._history.bounds_drawn or any(
-            (other, at) == (name, time) and number != shards for other, at, _, number in self._history.bounds_drawn
-        )

@@ -1,0 +1,16 @@
+"""The list of all kinds of monitors. Only this module names them all."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from monitor.audit.kinds.at_times import AtTimesMonitor
+from monitor.audit.kinds.dwell import DwellMonitor
+from monitor.audit.kinds.hot_spots import HotSpotsMonitor
+from monitor.audit.kinds.monitor import Monitor
+from monitor.audit.kinds.over_time import OverTimeMonitor
+
+KINDS: Final[dict[str, type[Monitor[Any]]]] = {
+    kind.kind: kind for kind in (OverTimeMonitor, AtTimesMonitor, HotSpotsMonitor, DwellMonitor)
+}
+"""All kinds by name."""

@@ -1,0 +1,337 @@
+"""The audit of answers about locations over time (docs/rules.md, section 3 and rule 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from monitor.audit.findings import BUDGET, FORM, NOISY, SAFE
+from monitor.audit.history import History, Memory
+from monitor.audit.kinds.monitor import Check, Counts, Monitor, Part, Prove, Scope, Use
+from monitor.audit.parsing import parse_duration, parse_epsilon
+from monitor.audit.people_count import PeopleCount
+from monitor.audit.records import (
+    Answer,
+    FormError,
+    Instant,
+    People,
+    Positive,
+    Record,
+    Whole,
+    parse_recorded_epsilon,
+)
+from monitor.audit.shared_terms import Grid, SharedTerms
+from monitor.audit.visits import AcceptedVisit
+
+_P_VALUE_TOLERANCE: Final = 1e-9
+
+
+class Mark(Struct, frozen=True):
+    """A noisy answer whose ε counts as spent at its location up to the tick `until`."""
+
+    tick: Whole
+    noisy_count: People
+    epsilon: Fraction
+    until: Whole
+
+
+class OverTime(Answer, frozen=True, kw_only=True, tag_field="status"):
+    """An answer about one location over time. Its subclass is its status."""
+
+    location_id: str
+    window_start: Instant
+    threshold: Positive
+    answers: list[Mark]
+
+    @property
+    def status(self) -> str:
+        """The status."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def subject(self) -> str:
+        """The location."""
+        return self.location_id
+
+    @property
+    def watched(self) -> str:
+        """The location: its ε is its own."""
+        return self.location_id
+
+    def note_unjudged(self, history: History) -> None:
+        """Note that the marks of the location are not known."""
+        history.recall(Marks).set(self.monitor, self.location_id, None)
+
+
+class Safe(OverTime, frozen=True, kw_only=True, tag="safe"):
+    """The location is safe."""
+
+
+class Noisy(OverTime, frozen=True, kw_only=True, tag="noisy_count"):
+    """The answer is a noisy count."""
+
+    noisy_count: People
+    count_at_most: People
+    p_value: float
+
+
+class Paused(OverTime, frozen=True, kw_only=True, tag="paused"):
+    """The ε of the location is spent."""
+
+    resumes_at: Instant
+
+
+class Unknown(OverTime, frozen=True, kw_only=True, tag="unknown"):
+    """The input was not complete."""
+
+
+class LocationCharges(Struct, frozen=True):
+    """The charges of an `over_time` monitor: k, W (in slots), and its locations by ε_l."""
+
+    monitor: str
+    answers: Positive
+    window: Positive
+    shares: dict[str, list[str]]
+
+    def __post_init__(self) -> None:
+        """Check the keys of `shares`."""
+        for epsilon in self.shares:
+            parse_recorded_epsilon(epsilon)
+
+    def list_charges(self) -> Iterator[Hashable]:
+        """Yield the charge of each location."""
+        for share, locations in self.shares.items():
+            for location in locations:
+                yield self.monitor, self.answers, self.window, parse_recorded_epsilon(share), location
+
+
+class Marks(Memory):
+    """The marks of each location after its latest record, by monitor and location."""
+
+    def __init__(self) -> None:
+        self._marks: dict[tuple[str, str], list[Mark] | None] = {}
+
+    def get(self, monitor: str, location: str, *, whole: bool) -> list[Mark] | None:
+        """Return the marks of a location; None if they are not known. `whole`: no output record has expired."""
+        return self._marks.get((monitor, location), [] if whole else None)
+
+    def set(self, monitor: str, location: str, marks: list[Mark] | None) -> None:
+        """Set the marks of a location after a record."""
+        self._marks[monitor, location] = marks
+
+
+class OverTimeCounts(Counts):
+    """The people in the window, by location."""
+
+    def __init__(self, monitor: OverTimeMonitor, terms: SharedTerms) -> None:
+        self._window = monitor.window
+        self.people = {location: PeopleCount() for location in monitor.shares}
+        self._by_row = {terms.rows[location]: count for location, count in self.people.items()}
+
+    def add(self, visit: AcceptedVisit) -> Use:
+        """Add a visit. If it is reported in slot c with the last slot s, the ticks c … s + W - 1 count it."""
+        count = self._by_row.get(visit.row)
+        if count is None:
+            return Use.NONE
+        if visit.current >= visit.last + self._window:
+            return Use.OUT_OF_WINDOW
+        count.add(visit.person, visit.current, visit.last + self._window)
+        return Use.IN_WINDOW
+
+    def __len__(self) -> int:
+        """Return the number of people that a later tick may count, once for each location."""
+        return sum(map(len, self.people.values()))
+
+    def forget(self, tick: int) -> None:
+        """Forget the counts before a tick."""
+        for count in self.people.values():
+            count.forget(tick)
+
+
+@dataclass(frozen=True)
+class OverTimeMonitor(Monitor[OverTimeCounts]):
+    """A monitor of kind `over_time`: ε_l by location (`shares`), k, T (people), W and W + F (slots)."""
+
+    kind = "over_time"
+    answers = Safe | Noisy | Paused | Unknown
+    public = frozenset({"epsilon", "threshold"})
+
+    name: str
+    shares: dict[str, Fraction]
+    answers_per_window: int
+    threshold: int
+    window: int
+    mark_lifetime: int
+
+    @classmethod
+    def parse(cls, keys: Any, terms: SharedTerms) -> OverTimeMonitor:
+        """Parse the keys of a monitor."""
+        named = keys["locations"]
+        weights = {location: int(named[location]) if isinstance(named, dict) else 1 for location in named}
+        if not weights.keys() <= terms.rows.keys():
+            raise ValueError(f"{keys['name']} watches a location that the registry does not have")
+        total, spent = sum(weights.values()), parse_epsilon(keys["epsilon"])
+        window = parse_duration(keys["window"]) // terms.grid.slot
+        return cls(
+            name=keys["name"],
+            shares={location: spent * weight / total for location, weight in weights.items()},
+            answers_per_window=int(keys.get("answers_per_window", 1)),
+            threshold=int(keys["threshold"]),
+            window=window,
+            mark_lifetime=window + terms.max_lead,
+        )
+
+    def list_charges(self) -> Iterator[Hashable]:
+        """Yield the charge of each location."""
+        for location, share in self.shares.items():
+            yield self.name, self.answers_per_window, self.window, share, location
+
+    def find_lifetime(self, grid: Grid) -> int:
+        """Return how many slots after its last one a visit has left the window."""
+        del grid
+        return self.window
+
+    def create_counts(self, terms: SharedTerms) -> OverTimeCounts:
+        """Create an empty recount."""
+        return OverTimeCounts(self, terms)
+
+    def create_check(self, scope: Scope, counts: OverTimeCounts | None) -> Check:
+        """Create the check."""
+        return OverTimeCheck(self, scope, counts)
+
+
+class OverTimeCheck(Check):
+    """The check of one monitor's records."""
+
+    def __init__(self, monitor: OverTimeMonitor, scope: Scope, counts: OverTimeCounts | None) -> None:
+        super().__init__(scope)
+        self._monitor, self._counts = monitor, counts
+        self._marks = self._history.recall(Marks)
+        self._cost = {location: share / monitor.answers_per_window for location, share in monitor.shares.items()}
+
+    def take(self, record: Record) -> Prove | None:
+        """Check the next record."""
+        form, monitor, grid = record.form, self._monitor, self._terms.grid
+        location = form.location_id
+        where = f"{monitor.name}/{self._terms.name_location(location)}, tick {form.tick}"
+        if location not in monitor.shares:
+            self._findings.add(FORM, f"{where}: the monitor does not watch this location")
+            return None
+        if not all(grid.has(mark.until) for mark in form.answers):
+            raise FormError("answers: the tick is out of range")
+        key = f"{monitor.name}/{location}"
+        in_order = self._history.note_tick((monitor.name, None, location), key, form.tick)
+        self.statuses[form.status] += 1
+        self.safe += form.status == "safe"
+        self._check_facts(record, key)
+        if isinstance(form, Noisy):
+            self.noisy += 1
+            self._payments.charge_window(self._terms, monitor.name, monitor.window, self._cost[location], form.tick)
+            for text in self._find_inconsistent(form):
+                self._findings.add(NOISY, f"{where}: {text}")
+        if in_order:
+            for text in self._find_unaffordable(record.partition, form):
+                self._findings.add(BUDGET, f"{where}: {text}")
+        return partial(self._prove, form, where)
+
+    def list_facts(self, form: OverTime) -> dict[str, Any]:
+        """Return the fields that follow from the configuration and the tick."""
+        if form.location_id not in self._cost:
+            return {}
+        window_start = self._terms.grid.start(form.tick - self._monitor.window + 1)
+        cost = self._cost[form.location_id]
+        return {"threshold": self._monitor.threshold, "epsilon": cost, "window_start": window_start}
+
+    def expect_records(self, tick: int, part: Part, found: int) -> int:
+        """Return the number of watched locations in a partition."""
+        del tick, found
+        shard, rows = self._terms.shard, self._terms.rows
+        return sum(part.has(shard[rows[location]]) for location in self._monitor.shares)
+
+    def _prove(self, form: OverTime, where: str) -> None:
+        if self._counts is None:
+            return
+        exact = self._counts.people[form.location_id].at(form.tick)
+        threshold = self._monitor.threshold
+        if form.status == "safe" and exact >= threshold:
+            self._findings.add(SAFE, f'{where}: "safe" is false, there were {threshold} people or more')
+        if isinstance(form, Noisy):
+            self.false_alarms += exact < threshold
+            if exact > form.noisy_count:
+                self._findings.add(NOISY, f"{where}: there were more people than the noisy count")
+
+    def _find_inconsistent(self, form: Noisy) -> Iterator[str]:
+        threshold, cost = self._monitor.threshold, self._cost[form.location_id]
+        if form.noisy_count < threshold:
+            yield "the noisy count is below the threshold"
+        if form.count_at_most != form.noisy_count:
+            yield "count_at_most is not the noisy count"
+        p_value = math.exp(-float(cost * max(0, form.noisy_count - threshold + 1)))
+        if not math.isclose(form.p_value, p_value, rel_tol=_P_VALUE_TOLERANCE):
+            yield "p_value is not e^(-ε(z - T + 1))"
+
+    def _find_unaffordable(self, partition: int, form: OverTime) -> Iterator[str]:
+        """Yield the errors in the marks, the pause and the ε spent."""
+        about = self._monitor.name, None, form.location_id
+        share, cost = self._monitor.shares[form.location_id], self._cost[form.location_id]
+        if self._is_paused_by_loss(partition, form):
+            self._marks.set(self._monitor.name, form.location_id, form.answers)
+            return
+        running = self._find_running_marks(form)
+        spent = _sum_epsilon(running)
+        yield from self._find_wrong_pause(form, running, spent)
+        if isinstance(form, Noisy):
+            until = form.tick + self._monitor.mark_lifetime - 1
+            running.append(Mark(form.tick, form.noisy_count, cost, until))
+            self._history.note_drawn(partition, (*about, form.tick))
+            if spent + cost > share:
+                yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
+        self._marks.set(self._monitor.name, form.location_id, running)
+        hidden = [mark for mark in running if self._history.is_unsigned(partition, (*about, mark.tick))]
+        shown = [mark for mark in running if mark in form.answers or mark not in hidden]
+        if form.answers != shown:
+            yield "answers are not the noisy answers that run, each until tick + W + F - 1"
+
+    def _find_wrong_pause(self, form: OverTime, running: list[Mark], spent: Fraction) -> Iterator[str]:
+        share, cost = self._monitor.shares[form.location_id], self._cost[form.location_id]
+        affordable = spent + cost <= share
+        if isinstance(form, Paused):
+            if affordable:
+                yield "paused, and the next answer is affordable"
+            elif form.resumes_at != self._terms.grid.as_of(
+                resumes := _find_next_answer(running, share - cost, form.tick)
+            ):
+                yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
+        elif not affordable:
+            yield f"not paused, and the next answer is not affordable: {spent} of {share} is spent"
+
+    def _is_paused_by_loss(self, partition: int, form: OverTime) -> bool:
+        """Return whether the location is paused because a ledger was lost. All its ε then counts as spent."""
+        lost = self._history.lost_slots.get(partition)
+        return lost is not None and form.tick < lost + self._monitor.mark_lifetime and isinstance(form, Paused)
+
+    def _find_running_marks(self, form: OverTime) -> list[Mark]:
+        """Return the earlier marks that still run. If the lifetime of marks has grown, the marks are extended."""
+        lifetime = self._monitor.mark_lifetime
+        known = self._marks.get(self._monitor.name, form.location_id, whole=self._history.whole)
+        if known is None:
+            known = [mark for mark in form.answers if mark.tick < form.tick]
+        lengthened = [replace(mark, until=max(mark.until, mark.tick + lifetime - 1)) for mark in known]
+        return [mark for mark in lengthened if mark.until >= form.tick]
+
+
+def _sum_epsilon(marks: Sequence[Mark]) -> Fraction:
+    return sum((mark.epsilon for mark in marks), Fraction(0))
+
+
+def _find_next_answer(running: list[Mark], free_at: Fraction, tick: int) -> int:
+    """Return the first tick after this one at which the marks that still run have at most the ε `free_at`."""
+    ends = sorted({tick + 1, *(mark.until + 1 for mark in running if mark.until >= tick)})
+    return next(end for end in ends if _sum_epsilon([mark for mark in running if mark.until >= end]) <= free_at)
