@@ -31,7 +31,6 @@ Reason = Literal[
     "clock_behind",
     "not_verified",
 ]
-Kind = Literal["over_time", "at_times", "hot_spots"]
 
 _CAUTION: Final[dict[State, int]] = {"noisy_count": 0, "paused": 1, "unknown": 2, "safe": 3}
 VALID_SLOTS: Final = 2
@@ -54,7 +53,7 @@ class About:
     """
 
     monitor: str
-    kind: Kind
+    kind: str
     start: datetime | None
     end: datetime
     threshold: int | None = None
@@ -229,11 +228,11 @@ class KnownPlaces:
         if self.view.problem:
             return Known((_NOT_VERIFIED,), self.now, self.slot)
         answers = tuple(self._find_compared(location_id))
-        return Known(answers or tuple(self._find_hot_spots(location_id)), self.now, self.slot)
+        return Known(answers or tuple(self._find_named(location_id)), self.now, self.slot)
 
     def answers(self, location_id: str) -> list[Known]:
         """Return what each monitor says about a place, including its hot spots, sorted by monitor."""
-        answers = [*self._find_compared(location_id), *self._find_hot_spots(location_id)]
+        answers = [*self._find_compared(location_id), *self._find_named(location_id)]
         answers.sort(key=lambda answer: answer.caution[-1])
         return [Known((answer,), self.now, self.slot) for answer in answers]
 
@@ -241,7 +240,7 @@ class KnownPlaces:
         """Return the ids of all places: those of the registry in its order, then others that records name, sorted."""
         rows = self.view.registry.rows
         others = {location for _, location in self.view.alert_index if location not in rows}
-        others |= {spot.location_id for spots in self.view.hot_spots for spot in spots.hot_spots} - rows.keys()
+        others |= {location for _, location, _ in self.view.named_places} - rows.keys()
         return [*self.view.registry.ids, *sorted(others)]
 
     def is_old(self, as_of: str, *, final: bool = False) -> bool:
@@ -297,14 +296,13 @@ class KnownPlaces:
         until = self._valid_until(min(max(0, as_of + (mark.until - alert.tick) * self.slot), _LAST))
         return Answer("noisy_count", "noisy", counted, until, mark.noisy_count, about=about)
 
-    def _find_hot_spots(self, location_id: str) -> Iterator[Answer]:
-        for snapshot in self.view.hot_spots:
-            about = _make_about(snapshot.monitor, "hot_spots", parse_instant(snapshot.time))
-            as_of = parse_instant(snapshot.as_of)
-            for spot in snapshot.hot_spots:
-                if spot.location_id == location_id:
-                    until = self._valid_until(as_of, final=True)
-                    yield Answer("noisy_count", "noisy", as_of, until, spot.noisy_count, about=about)
+    def _find_named(self, location_id: str) -> Iterator[Answer]:
+        for total, location, most in self.view.named_places:
+            if location == location_id:
+                about = _make_about(total.monitor, total.kind, parse_instant(total.time))
+                as_of = parse_instant(total.as_of)
+                until = self._valid_until(as_of, final=True)
+                yield Answer("noisy_count", "noisy", as_of, until, most, about=about)
 
     def _valid_until(self, as_of: int, *, final: bool = False) -> int:
         return min(as_of + max(VALID_SLOTS * self.slot, self.final_for if final else 0), _LAST)
@@ -346,5 +344,5 @@ class KnownPlaces:
 
 
 @lru_cache(maxsize=1024)
-def _make_about(monitor: str, kind: Kind, time: int, threshold: int | None = None) -> About:
+def _make_about(monitor: str, kind: str, time: int, threshold: int | None = None) -> About:
     return About(monitor, kind, to_datetime(time), to_datetime(time), threshold)

@@ -9,17 +9,14 @@ from typing import Final, NamedTuple
 from monitor.client.current_answers import Answer
 from monitor.client.designated_time import AtTime
 from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, TotalChange
-from monitor.kinds.dwell.record import DwellSnapshot
-from monitor.kinds.hot_spots.record import HotSpotsSnapshot
+from monitor.kinds.designated_times.record import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
-from monitor.time.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
+from monitor.time.instants import DAY, format_duration, parse_instant, to_datetime
 from monitor.time.slot_grid import SlotGrid
-
-PEOPLE: Final = "reported infected people"
-"""What the people are called who are counted."""
+from monitor.values.wording import PEOPLE
 
 NAMED: Final = 5
-"""The number of hot spots that a short line names."""
+"""The number of places that a short line names."""
 
 _UNKNOWN: Final = "unknown: not confirmed in time that all visits had been read"
 
@@ -87,26 +84,9 @@ class Words:
         parts += _describe_unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
-    def total(self, snapshot: HotSpotsSnapshot | DwellSnapshot, most: int | None = None) -> str:
-        """Describe the hot spots or dwell times of one designated time. Name at most `most` hot spots."""
-        if snapshot.status == "unknown":
-            return _UNKNOWN
-        if isinstance(snapshot, DwellSnapshot):
-            return self._describe_dwell(snapshot)
-        named = [f"{self.name(spot.location_id)} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
-        left = len(snapshot.hot_spots) - len(named)
-        return f"{', '.join(named)}{f' and {left} more' if left else ''} ({PEOPLE}; noisy, drawn once)"
-
-    @staticmethod
-    def _describe_dwell(snapshot: DwellSnapshot) -> str:
-        """Describe the number and mean length of the visits at one designated time. Neither is certain."""
-        if snapshot.visits is None:
-            return _UNKNOWN
-        visits = f"about {max(0, round(snapshot.visits)):,} visits in all places"
-        if snapshot.mean_seconds is None:
-            return f"{visits}; too few to estimate their length (noise in both directions, drawn once)"
-        mean = format_duration(max(1, round(snapshot.mean_seconds)) * SECOND)
-        return f"{visits}, of about {mean} on average (noise in both directions, drawn once)"
+    def total(self, snapshot: TotalSnapshot, most: int | None = None) -> str:
+        """Describe the answer about all places together at one designated time. Name at most `most` places."""
+        return _UNKNOWN if snapshot.status == "unknown" else snapshot.describe(self.name, most)
 
     def alert_news(self, change: AlertChange) -> str:
         """Describe the change of one location (`over_time`)."""
@@ -157,8 +137,8 @@ def _describe_unknown(at: AtTime) -> list[str]:
     return [f"{count} unknown: not all visits were read in time in shard {shards} of {at.sample.shards}"]
 
 
-def total_status(snapshot: HotSpotsSnapshot | DwellSnapshot) -> str:
-    """Return the status that selects the colour of hot spots or dwell times, which say nothing about safety."""
+def total_status(snapshot: TotalSnapshot) -> str:
+    """Return the status that selects the colour of an answer about all places together: it says nothing of safety."""
     return "unknown" if snapshot.status == "unknown" else "noisy_count"
 
 

@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from monitor.client.designated_time import AtTime, Snapshots
+from monitor.kinds.all_records import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
-from monitor.kinds.dwell.record import DWELL, DwellSnapshot
-from monitor.kinds.hot_spots.record import HOT_SPOTS, HotSpotsSnapshot
+from monitor.kinds.designated_times.record import TotalSnapshot
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert
 from monitor.records.fields import (
@@ -80,8 +80,12 @@ read_alert: Final = make_decoder(OverTimeAlert)
 read_alert_subject: Final = make_decoder(AlertSubject)
 read_snapshot: Final = make_decoder(AtTimesSnapshot)
 read_snapshot_subject: Final = make_decoder(SnapshotSubject)
-read_hot_spots: Final = make_decoder(HotSpotsSnapshot)
-read_dwell: Final = make_decoder(DwellSnapshot)
+_TOTAL_READERS: Final = {kind: make_decoder(form) for kind, form in TOTALS.items()}
+
+
+def read_total(kind: str, value: bytes) -> TotalSnapshot:
+    """Read an answer about all places together. `kind`: its ce_type, one of `TOTALS`."""
+    return _TOTAL_READERS[kind](value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,9 @@ class SnapshotChange:
 
 @dataclass(frozen=True, slots=True)
 class TotalChange:
-    """New hot spots or dwell times, whose designated time is later than that of all earlier ones of the monitor."""
+    """A new answer about all places together, about a later designated time than all earlier ones of the monitor."""
 
-    now: HotSpotsSnapshot | DwellSnapshot
+    now: TotalSnapshot
 
 
 Change = AlertChange | SnapshotChange | TotalChange
@@ -149,7 +153,7 @@ class SubscriberView:
     alert_monitors: set[str] = field(default_factory=set, init=False)
     snapshot_index: dict[tuple[str, str], Snapshots] = field(default_factory=dict, init=False)
     _noisy: dict[tuple[str, str], OverTimeAlert] = field(default_factory=dict)  # the latest of each location
-    _totals: dict[tuple[str, str], HotSpotsSnapshot | DwellSnapshot] = field(default_factory=dict)  # of each monitor
+    _totals: dict[tuple[str, str], TotalSnapshot] = field(default_factory=dict)  # of each monitor
 
     def use(self, registry: Registry) -> None:
         """Use another registry from now on. The present one becomes an earlier one."""
@@ -174,8 +178,7 @@ class SubscriberView:
         adders: dict[str, Callable[[bytes], Change | None]] = {
             OVER_TIME: self._add_alert,
             AT_TIMES: self._add_snapshot,
-            HOT_SPOTS: lambda value: self._add_total(read_hot_spots(value)),
-            DWELL: lambda value: self._add_total(read_dwell(value)),
+            **dict.fromkeys(TOTALS, lambda value: self._add_total(read_total(kind, value))),
         }
         add = adders.get(kind)
         try:
@@ -229,7 +232,7 @@ class SubscriberView:
         changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
         return change if changed else None
 
-    def _add_total(self, snapshot: HotSpotsSnapshot | DwellSnapshot) -> Change | None:
+    def _add_total(self, snapshot: TotalSnapshot) -> Change | None:
         key = snapshot.kind, snapshot.monitor
         time, before = parse_instant(snapshot.time), self._totals.get(key)
         if before is not None and parse_instant(before.time) >= time:
@@ -270,14 +273,14 @@ class SubscriberView:
         )
 
     @property
-    def totals(self) -> list[HotSpotsSnapshot | DwellSnapshot]:
-        """The latest hot spots or dwell times of each monitor, sorted by monitor."""
+    def totals(self) -> list[TotalSnapshot]:
+        """The latest answer about all places together of each monitor, sorted by monitor."""
         return sorted(self._totals.values(), key=lambda snapshot: snapshot.monitor)
 
     @property
-    def hot_spots(self) -> list[HotSpotsSnapshot]:
-        """The latest hot spots of each monitor, sorted by monitor."""
-        return [total for total in self.totals if isinstance(total, HotSpotsSnapshot)]
+    def named_places(self) -> list[tuple[TotalSnapshot, str, int]]:
+        """The answers in `totals` that name places, with each place and its upper bound."""
+        return [(total, *bound) for total in self.totals for bound in total.list_bounds()]
 
     @property
     def times(self) -> list[AtTime]:

@@ -58,7 +58,7 @@ def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int)
 
 
 def describe_view(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
-    """Yield the headline, and one line per `over_time` alert, recent designated time, hot spots and dwell record."""
+    """Yield the headline, and one line per `over_time` alert, recent designated time, and answer about all places."""
     yield from describe_headline(subscriber_view, words.grid, now)
     for row in _Items(subscriber_view, words, now).list_rows():
         yield f"{row.monitor} {row.where}: {row.state}"
@@ -84,9 +84,9 @@ class _Items:
         self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
 
     def list_rows(self, most: int | None = None) -> Iterator[_Row]:
-        """Yield a row for each location, designated time, and record of hot spots or dwell times.
+        """Yield a row for each location, designated time, and answer about all places together.
 
-        At most `most` hot spots of a record are named.
+        Such an answer names at most `most` places.
         """
         for alert in self._view.alerts:
             yield _Row(alert.monitor, alert.location_id, *self._describe_alert(alert))

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from monitor.kinds.all_records import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES
-from monitor.kinds.dwell.record import DWELL
-from monitor.kinds.hot_spots.record import HOT_SPOTS
 from monitor.kinds.over_time.record import OVER_TIME
 from monitor.page.entries import Entry
 from monitor.time.instants import DAY
@@ -229,7 +228,7 @@ def _drop_old_times(entries: Iterable[Entry], counted: int) -> Iterator[Entry]:
         monitor, time, *shard = entry.key.split("/")
         timed.setdefault((entry.type, monitor, "".join(shard)), {})[time] = entry
     for (kind, _monitor, _shard), times in timed.items():
-        kept = set(sorted(times)[-1 if kind in {HOT_SPOTS, DWELL} else -_TIMES :])
+        kept = set(sorted(times)[-1 if kind in TOTALS else -_TIMES :])
         for time, entry in times.items():
             has_alarm = entry.snapshot is not None and bool(entry.snapshot.noisy_counts)
             if time in kept or (has_alarm and entry.as_of >= counted):

@@ -71,7 +71,7 @@ def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: b
     """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown."""
     most_cautious = known.get(location.id)
     found = most_cautious.answers
-    if known.view.hot_spots:  # they count only without other answers, but are shown in any case
+    if known.view.named_places:  # they count only without other answers, but are shown in any case
         found = tuple(answer for each in known.answers(location.id) for answer in each.answers)
     answers = tuple(sorted((answer.at(now, known.slot) for answer in found), key=lambda answer: answer.caution))
     leading = most_cautious.at(now)

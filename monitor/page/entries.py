@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -10,15 +11,13 @@ import msgspec
 from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import (
     read_alert_subject,
-    read_dwell,
-    read_hot_spots,
     read_snapshot,
     read_snapshot_subject,
+    read_total,
 )
 from monitor.errors import TimeError
+from monitor.kinds.all_records import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES
-from monitor.kinds.dwell.record import DWELL, DwellSnapshot
-from monitor.kinds.hot_spots.record import HOT_SPOTS, HotSpotsSnapshot
 from monitor.kinds.over_time.record import OVER_TIME
 from monitor.records.fields import UNREADABLE
 from monitor.time.instants import format_instant, parse_instant
@@ -140,7 +139,8 @@ def _read_snapshot(value: bytes) -> Snapshot:
     return Snapshot(read.shard, read.shards, read.threshold, complete, read.registry, noisy, dict(read.bounds))
 
 
-def _name_total(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
+def _name_total(kind: str, value: bytes) -> Subject:
+    snapshot = read_total(kind, value)
     time = format_instant(parse_instant(snapshot.time))
     return Subject(f"{snapshot.monitor}/{time}", parse_instant(snapshot.as_of))
 
@@ -148,8 +148,7 @@ def _name_total(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
 PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
     OVER_TIME: _read_alert,
     AT_TIMES: _name_shard,
-    HOT_SPOTS: lambda value: _name_total(read_hot_spots(value)),
-    DWELL: lambda value: _name_total(read_dwell(value)),
+    **{kind: partial(_name_total, kind) for kind in TOTALS},
 }
 """The types of records for subscribers, and how to read their subject. The other types are for the service itself."""
 

@@ -14,6 +14,9 @@ _THREE_DIGITS: Final = Context(prec=3, rounding=ROUND_CEILING)
 _SIX_DIGITS: Final = Context(prec=6, rounding=ROUND_CEILING)
 _WHOLE_FROM: Final = 100
 
+PEOPLE: Final = "reported infected people"
+"""What the people are called who are counted."""
+
 BELIEVED: Final = 0.01
 """The chance of a visit, before any answer is known, that explains ε in words."""
 

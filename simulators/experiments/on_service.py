@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
-from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
 from simulators.continuous_noise import Places
@@ -78,7 +77,7 @@ class Watcher:
 
     def observe(self, tick: int, entry: Entry) -> None:
         """Add an answer published at a tick."""
-        if isinstance(entry, AtTimesSnapshot):
+        if entry.kind == "at_times":
             noisy = self._noisy.setdefault((entry.monitor, entry.instant, tick), {})
             noisy.update({self.places[name]: at for name, (at, _count) in entry.counts.items()})
 

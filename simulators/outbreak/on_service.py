@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from monitor.audit import AuditReport, audit
-from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.replay.driver import Summary
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, format_duration, format_instant
@@ -61,7 +60,7 @@ class _Watcher:
     def observe(self, tick: int, entry: Entry) -> None:
         """Add an answer published at a tick."""
         row = tick - self.line.first
-        if isinstance(entry, OverTimeAlert):
+        if entry.kind == "over_time":
             if row < self.line.ticks:  # the replay ends with the horizons, after the last window
                 place, found = self.places[entry.location_id], self.answers[entry.monitor]
                 found.alarms[row, place] = entry.status == "noisy_count"

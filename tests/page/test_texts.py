@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from monitor.client.current_answers import About, Answer, Kind, Reason, State
+from monitor.client.current_answers import About, Answer, Reason, State
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.page.current_places import STATES
 from monitor.page.languages import Words, build_texts, choose_language, read_texts
@@ -63,7 +63,7 @@ def test_each_text_is_used() -> None:
 def test_each_answer_has_words(language: Language) -> None:
     """Each state, reason and kind of interval has words in each language, with no number missing."""
     words = Words(read_texts(language))
-    kinds: tuple[Kind, ...] = ("over_time", "at_times", "hot_spots")
+    kinds = ("over_time", "at_times", "hot_spots")
     starts = (to_datetime(DAY), to_datetime(0), to_datetime(DAY - HOUR), None)  # a moment, windows, an unknown window
     for state, kind, most, least, start in itertools.product(REASONS, kinds, (None, 12), (0, 3), starts):
         if kind == "hot_spots" and (state != "noisy_count" or most is None or least):

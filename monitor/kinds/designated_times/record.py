@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -77,6 +78,18 @@ class TotalSnapshot(Value, frozen=True):
     def instant(self) -> int:
         """The designated time, in microseconds since the epoch."""
         return read_time(self.time)
+
+    def describe(self, name: Callable[[str], str], most: int | None) -> str:
+        """Describe a complete answer in words. `name` returns what a place is called; at most `most` are named."""
+        raise NotImplementedError
+
+    def fold(self, state: AnswerState) -> None:
+        """Record that the answer was drawn, and what it charges."""
+        raise NotImplementedError
+
+    def list_bounds(self) -> Iterator[tuple[str, int]]:
+        """Yield each location that the answer names with a certain upper bound. The default names none."""
+        return iter(())
 
     def record_draw(self, state: AnswerState, epsilon: Fraction) -> None:
         """Record that the answer was drawn and what it charges, unless it is "unknown"."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Final, Literal, Unpack
 
@@ -12,6 +13,7 @@ from monitor.kinds.designated_times.record import DesignatedTime, TotalSnapshot,
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.records.fields import Epsilon, Positive
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
+from monitor.time.instants import SECOND, format_duration
 
 DWELL: Final = f"{TYPE_PREFIX}dwell"
 
@@ -50,6 +52,15 @@ class DwellSnapshot(TotalSnapshot, frozen=True):
             description="The estimated mean length, from 0 to longest_visit_seconds. null if unknown, or if A + B ≤ 0."
         ),
     ]
+
+    def describe(self, name: Callable[[str], str], most: int | None) -> str:
+        """Describe the number and mean length of the visits. Neither is certain."""
+        del name, most
+        visits = f"about {max(0, round(self.visits or 0)):,} visits in all places"
+        if self.mean_seconds is None:
+            return f"{visits}; too few to estimate their length (noise in both directions, drawn once)"
+        mean = format_duration(max(1, round(self.mean_seconds)) * SECOND)
+        return f"{visits}, of about {mean} on average (noise in both directions, drawn once)"
 
     def fold(self, state: AnswerState) -> None:
         """Record that the answer was drawn, and what it charges."""

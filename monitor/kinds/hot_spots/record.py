@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Annotated, Final, Literal, Unpack
 
@@ -12,6 +12,7 @@ from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.designated_times.record import DesignatedTime, TotalSnapshot, describe_total, make_total_record
 from monitor.records.fields import Epsilon, Location, Positive, Whole
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
+from monitor.values.wording import PEOPLE
 
 HOT_SPOTS: Final = f"{TYPE_PREFIX}hot_spots"
 
@@ -30,6 +31,17 @@ class HotSpotsSnapshot(TotalSnapshot, frozen=True):
     top: Annotated[Positive, Meta(description="The maximum number of locations named.")]
     epsilon: Annotated[Epsilon, Meta(description="The ε of the whole answer, for any number of named locations.")]
     hot_spots: Annotated[tuple[HotSpot, ...], Meta(description="Highest first; empty if unknown.")]
+
+    def describe(self, name: Callable[[str], str], most: int | None) -> str:
+        """Name the places with the most people, at most `most` of them."""
+        named = [f"{name(spot.location_id)} at most {spot.noisy_count}" for spot in self.hot_spots[:most]]
+        left = len(self.hot_spots) - len(named)
+        return f"{', '.join(named)}{f' and {left} more' if left else ''} ({PEOPLE}; noisy, drawn once)"
+
+    def list_bounds(self) -> Iterator[tuple[str, int]]:
+        """Yield the hot spots."""
+        for spot in self.hot_spots:
+            yield spot.location_id, spot.noisy_count
 
     def fold(self, state: AnswerState) -> None:
         """Record that the answer was drawn, and what it charges."""

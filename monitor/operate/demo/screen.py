@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from rich.columns import Columns
@@ -12,14 +14,13 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.describe_records import PEOPLE, length, moment
+from monitor.client.describe_records import length, moment
 from monitor.client.designated_time import AtTime, AtTimeStatus
 from monitor.client.watch import STYLES, SYMBOLS
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.demo.story import Story
 from monitor.time.instants import parse_instant, to_datetime
+from monitor.values.wording import PEOPLE
 
 _WIDE: Final = 96  # from this width in columns on, the news is shown next to the places
 _TIMES: Final = 3  # designated times shown at once
@@ -77,17 +78,16 @@ class Screen:
         return Group(foot, *page)
 
     def _draw_places(self) -> Iterator[RenderableType]:
-        for monitor in self._story.parameters.select(OverTime):
-            window = length(monitor.window * self._story.parameters.grid.length)
-            threshold = monitor.rules[0].threshold
-            yield _draw_title(f"{monitor.name}: fewer than {threshold} {PEOPLE} in the last {window}?")
-            yield self._draw_over_time(
-                [alert for alert in self._story.subscriber_view.alerts if alert.monitor == monitor.name]
-            )
-        for timed in self._story.parameters.select(AtTimes):
-            shown = [at for at in reversed(self._story.subscriber_view.times) if at.monitor == timed.name][-_TIMES:]
-            yield _draw_title(f"{timed.name}{_format_times(shown)}: fewer than {timed.threshold} {PEOPLE}?")
-            yield self._draw_at_times(shown)
+        view = self._story.subscriber_view
+        for monitor, alerts in groupby(view.alerts, attrgetter("monitor")):
+            shown = list(alerts)
+            window = length(parse_instant(shown[0].as_of) - parse_instant(shown[0].window_start))
+            yield _draw_title(f"{monitor}: fewer than {shown[0].threshold} {PEOPLE} in the last {window}?")
+            yield self._draw_over_time(shown)
+        for monitor, times in groupby(view.times, attrgetter("monitor")):
+            latest = list(times)[:_TIMES][::-1]
+            yield _draw_title(f"{monitor}{_format_times(latest)}: fewer than {latest[0].sample.threshold} {PEOPLE}?")
+            yield self._draw_at_times(latest)
 
     def _draw_over_time(self, alerts: list[OverTimeAlert]) -> Table:
         table = Table.grid(padding=(0, 1))
