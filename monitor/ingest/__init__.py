@@ -1,1 +1,1 @@
-"""From Kafka to windows: consume, decode, accept or refuse, write."""
+"""From Kafka to the store: consume, decode, accept or refuse, write."""

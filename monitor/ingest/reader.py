@@ -1,6 +1,6 @@
 """The reader: one thread that reads, decodes, and accepts or refuses visits, while a second thread writes.
 
-The progress in the windows decides where to continue (`monitor.ingest.start_offsets`).
+The progress in the store decides where to continue (`monitor.ingest.start_offsets`).
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ class Reader:
         self,
         parameters: Parameters,
         source: InputLog,
-        windows: RedisStore,
+        store: RedisStore,
         persons: PersonHasher,
         dead_letters: DeadLetterTopic,
         metrics: Metrics,
     ) -> None:
         self._parameters = parameters
         self._source = source
-        self._windows = windows
+        self._store = store
         self._persons = persons
         self._dead_letters = dead_letters
         self._metrics = metrics
         self._queue = WriteQueue(parameters.registry, self._write)
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
-        self._start_offsets = StartOffsets(parameters, source, windows)
+        self._start_offsets = StartOffsets(parameters, source, store)
         self._several_places = SeveralPlaces()
         self._postponed: dict[int, tuple[float, str]] = {}
         self.progressed, self.tick_ends = Signal(), TickEnds()
@@ -72,10 +72,10 @@ class Reader:
 
         Raises:
             UnreachableError: a server cannot be used now; call again later.
-            StoreError: a key of the windows has unexpected content, or the store cannot answer.
+            StoreError: a key of the store has unexpected content, or the store cannot answer.
         """
         try:
-            self._check_windows()
+            self._check_store()
             self._commit_periodically()
             self._start_waiting()
             self._measure_lag()
@@ -116,7 +116,7 @@ class Reader:
         # Write all queued batches first: a loss may move the progress back, and a batch that is written afterwards
         # could move it forward again, past records that were not read.
         self._finish()
-        progress = self._windows.read_progress()
+        progress = self._store.read_progress()
         self._start_offsets.forget_commits()
         failure = None
         for partition in due:
@@ -158,7 +158,7 @@ class Reader:
             if letters:
                 self._dead_letters.put(letters)
                 failpoint("reader.dead_letters_written")
-            lowest = self._windows.write(batch.ranges, portions)
+            lowest = self._store.write(batch.ranges, portions)
         failpoint("reader.written")
         self.progressed.notify()
         return lowest
@@ -202,7 +202,7 @@ class Reader:
         return not behind
 
     def _reread(self, behind: Mapping[int, tuple[int, int]]) -> None:
-        """Read again what the windows have lost. `behind`: by partition, the offset that they have reached, and had."""
+        """Read again what the store has lost. `behind`: by partition, the offset that it has reached, and had."""
         if not behind:
             return
         for partition, (reached, expected) in sorted(behind.items()):
@@ -226,12 +226,12 @@ class Reader:
                 log.warning("a batch will be read again: %s", error)
         self._source.park()
 
-    def _check_windows(self) -> None:
-        """Check regularly that the windows still contain everything written. Writes check this too, but may be rare."""
+    def _check_store(self) -> None:
+        """Check regularly that the store still contains everything written. Writes check this too, but may be rare."""
         if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return
         written, positions = self._written_offsets, dict(self._source.positions)
-        progress = self._windows.read_progress()
+        progress = self._store.read_progress()
         self._checked_at = time.monotonic()
         for partition in self._start_offsets.lost:
             # Progress ahead of this reader may be from before the loss: after a failover, the store may have no record
@@ -278,7 +278,7 @@ class Reader:
 
     @property
     def _written_offsets(self) -> dict[int, int]:
-        """The offsets up to which everything is in the windows. Queued batches do not count."""
+        """The offsets up to which everything is in the store. Queued batches do not count."""
         offsets, starts = dict(self._source.positions), self._queue.find_starts()
         return {partition: min(offset, starts.get(partition, offset)) for partition, offset in offsets.items()}
 

@@ -30,12 +30,12 @@ class Readiness:
         self,
         connections: KafkaConnections,
         topic: str,
-        windows: RedisStore,
+        store: RedisStore,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connections = connections
         self._topic = topic
-        self._windows = windows
+        self._store = store
         self._monotonic = monotonic
         self._first_look: tuple[float, int] | None = None
         self._ends: Mapping[int, int] | None = None
@@ -50,7 +50,7 @@ class Readiness:
         """Compare the progress with the end offsets; do nothing once ready.
 
         Raises:
-            UnreachableError, StoreError: Kafka or the windows do not answer now.
+            UnreachableError, StoreError: Kafka or the store does not answer now.
         """
         if self.ready:
             return
@@ -75,7 +75,7 @@ class Readiness:
 
     def _describe_missing(self, ends: Mapping[int, int]) -> str:
         """Return a description of the records that must still be read; empty if there are none."""
-        progress = self._windows.read_progress()
+        progress = self._store.read_progress()
         reached = {partition: min(shard.get(partition, -1) for shard in progress) for partition in ends}
         missing = {partition: end for partition, end in ends.items() if reached[partition] < end}
         if not missing:

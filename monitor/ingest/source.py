@@ -292,7 +292,7 @@ class InputLog(InputOffsets):
         }
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Request a commit of offsets, for lag tools and for later groups. Start offsets come from the windows."""
+        """Request a commit of offsets, for lag tools and for later groups. Start offsets come from the store."""
         topic_partitions = self._to_commits(offsets)
         if topic_partitions:
             self._consumer.commit_async(topic_partitions)
@@ -328,7 +328,7 @@ class InputLog(InputOffsets):
             if topic_partitions:
                 consumer.commit(dict(topic_partitions), timeout_ms=COMMIT_TIMEOUT_MS)
         except KafkaError:
-            pass  # the windows have the progress; the commit is for lag tools
+            pass  # the store has the progress; the commit is for lag tools
         finally:
             with suppress(Exception):  # errors while closing do not matter
                 consumer.close(autocommit=False, timeout_ms=5_000)

@@ -1,6 +1,6 @@
 """Find the offset at which a reader starts a partition, and the slot from which the facts are then complete.
 
-The progress in the windows decides, rather than offsets committed to Kafka. Facts and progress are written together, so
+The progress in the store decides, rather than offsets committed to Kafka. Facts and progress are written together, so
 if facts are lost, their progress is lost too, and they are read again. Without progress, the committed offsets show
 which records were read before.
 """
@@ -36,7 +36,7 @@ CONTINUES: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to start a partition, and what has to be recorded in the windows before.
+    """Where to start a partition, and what has to be recorded in the store before.
 
     `cause`: the label of `recoveries_total`, or `CONTINUES`, which changes nothing. Otherwise `progress` becomes the
     progress of all shards (with the cause `no_progress`, of those that have none), and the facts are complete from the
@@ -53,16 +53,16 @@ class Start:
 
 
 class StartOffsets:
-    """The start offsets of partitions. `find` only reads, and `record` updates the windows. Used by one thread.
+    """The start offsets of partitions. `find` only reads, and `record` updates the store. Used by one thread.
 
     `lost`: for each partition in which this reader found lost records, the slot from which the facts are complete.
     `dead_letters_from`: by partition, the offset below which earlier groups have written the dead letters.
     """
 
-    def __init__(self, parameters: Parameters, source: InputOffsets, windows: RedisStore) -> None:
+    def __init__(self, parameters: Parameters, source: InputOffsets, store: RedisStore) -> None:
         self._parameters = parameters
         self._source = source
-        self._windows = windows
+        self._store = store
         self._commits: Mapping[int, CommittedOffsets] | None = None
         self.lost: dict[int, int] = {}
         self.dead_letters_from: dict[int, int] = {}
@@ -72,27 +72,27 @@ class StartOffsets:
         self._commits = None
 
     def repeat_loss(self, partition: int, lowest: int, metrics: Metrics) -> None:
-        """Record a loss in the windows again, at the lowest progress of all shards (some may have lost progress)."""
+        """Record a loss in the store again, at the lowest progress of all shards (some may have lost progress)."""
         offset = lowest if lowest >= 0 else self._source.read_bounds(partition)[0]
-        self._windows.restart(partition, offset, self.lost[partition])
+        self._store.restart(partition, offset, self.lost[partition])
         metrics.count_recovery("log_lost_records")
 
     def record(self, start: Start, dead_letters: DeadLetterTopic, metrics: Metrics) -> None:
-        """Set the windows' progress and `complete_from`, after the dead letter of records that cannot be read.
+        """Set the store's progress and `complete_from`, after the dead letter of records that cannot be read.
 
         Raises:
             UnreachableError: a server cannot be used now.
-            StoreError: a key of the windows has unexpected content, or the store cannot answer.
+            StoreError: a key of the store has unexpected content, or the store cannot answer.
         """
         partition, began = start.partition, time.perf_counter()
         if start.unread is not None:
             letter = DeadLetter(refuse_unreadable(0, start.unread), partition, start.unread.first)
             dead_letters.put([letter])
         if start.cause == "no_progress":
-            self._windows.begin(partition, start.progress, start.complete_from)
+            self._store.begin(partition, start.progress, start.complete_from)
         elif start.cause != CONTINUES:
-            self._windows.restart(partition, start.progress, start.complete_from)
-        # A loss is forgotten only when it is recorded in the windows: until then, an error may have interrupted it.
+            self._store.restart(partition, start.progress, start.complete_from)
+        # A loss is forgotten only when it is recorded in the store: until then, an error may have interrupted it.
         self._source.truncated.pop(partition, None)
         self._source.unread.pop(partition, None)
         if start.cause != CONTINUES:
@@ -112,7 +112,7 @@ class StartOffsets:
 
         Raises:
             UnreachableError: a server cannot be used now.
-            StoreError: a key of the windows has unexpected content, or the store cannot answer.
+            StoreError: a key of the store has unexpected content, or the store cannot answer.
         """
         known = [shard.get(partition) for shard in progress]
         # Bounds are read after the progress, so that concurrent progress cannot seem to be beyond the log.
@@ -249,7 +249,7 @@ class StartOffsets:
 
         If a slow clock of this machine were used, deleted records would seem older than they are.
         """
-        return self._windows.time(range(self._parameters.registry.shards))
+        return self._store.time(range(self._parameters.registry.shards))
 
 
 def _log(start: Start) -> None:

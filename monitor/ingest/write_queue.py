@@ -129,7 +129,7 @@ def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict
 
 
 class WriteQueue:
-    """Batches on their way to the windows. Used by the reader's thread; `write` runs in another thread.
+    """Batches on their way to the store. Used by the reader's thread; `write` runs in another thread.
 
     Facts are packed in the reader's thread, so that the store does not have to wait.
 
@@ -141,7 +141,7 @@ class WriteQueue:
     def __init__(self, registry: Registry, write: Callable[[Batch, Portions], dict[int, int]]) -> None:
         self._registry = registry
         self._write = write
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._sent: deque[tuple[Batch, Future[dict[int, int]]]] = deque()
         self._pending: Batch | None = None
 

@@ -16,7 +16,7 @@ FAILPOINTS: Final = (
     "reader.polled",  # records have been fetched, but not processed
     "reader.accepted",  # visits have been decoded and their fates decided; nothing has been written
     "reader.dead_letters_written",  # dead letters are durable; facts and progress are not
-    "reader.written",  # facts and progress are in the windows
+    "reader.written",  # facts and progress are in the store
     "reader.committed",  # a commit of offsets to Kafka has been requested
     "owner.fenced",  # earlier owners cannot write any more
     "owner.announced",  # the owner record is in the ledger; the ledger has not been read up to it

@@ -135,7 +135,7 @@ class Metrics(Collectors):
         self._gauge("ready").set_function(lambda: float(is_ready()))
 
     def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
-        """Count a batch that was written to the windows."""
+        """Count a batch that was written to the store."""
         self._counter("records").inc(records)
         for fate, count in fates.items():
             self._counter("visits").labels(fate).inc(count)

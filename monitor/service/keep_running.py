@@ -43,7 +43,7 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
     return preflight
 
 
-def check_clock(windows: RedisStore, clock: Clock, tolerance: int) -> None:
+def check_clock(store: RedisStore, clock: Clock, tolerance: int) -> None:
     """Check that the clocks of this machine and of Redis agree.
 
     This machine's clock decides when answers are published, and Redis's clock decides when ticks close.
@@ -52,7 +52,7 @@ def check_clock(windows: RedisStore, clock: Clock, tolerance: int) -> None:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
     """
     before = clock.now()
-    redis_time = windows.time()
+    redis_time = store.time()
     after = clock.now()
     if not before - tolerance <= redis_time <= after + tolerance:
         raise ClockError(
@@ -143,12 +143,12 @@ def _run_once(
 ) -> None:
     health.report_alive("service", "checking the servers")
     preflight = prepare(settings, clock)
-    windows = create_store(settings, preflight)
+    store = create_store(settings, preflight)
     try:
-        windows.check()
-        check_clock(windows, clock, settings.parameters.tolerance)
+        store.check()
+        check_clock(store, clock, settings.parameters.tolerance)
         _describe_instance(settings, preflight, metrics)
-        service = Service(settings, preflight, windows, clock, create_noise(), metrics, health)
+        service = Service(settings, preflight, store, clock, create_noise(), metrics, health)
         try:
             service.start()
             ran.set()
@@ -160,7 +160,7 @@ def _run_once(
         finally:
             service.stop()
     finally:
-        windows.close()
+        store.close()
     _raise(service.failure)
 
 

@@ -38,9 +38,9 @@ from monitor.store.fingerprint import compute_fingerprint, compute_published_fin
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, RedisUser, create_client
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.context import ReleaseContext, StoreClock
+from monitor.ticks.context import StoreClock, TickContext
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.ticks.rollout import Candidate, DelayedMembership, compute_version
@@ -113,7 +113,7 @@ def create_noise() -> OneSidedNoise:
 
 
 def create_store(settings: Settings, found: Preflight, now: Callable[[], int] | None = None) -> RedisStore:
-    """Return the windows in Redis under the fingerprint of this configuration and this input topic.
+    """Return the store in Redis under the fingerprint of this configuration and this input topic.
 
     `now`: a clock in place of those of the servers, for a replay.
     """
@@ -155,31 +155,31 @@ class Service:
         self,
         settings: Settings,
         found: Preflight,
-        windows: RedisStore,
+        store: RedisStore,
         clock: Clock,
         noise: Noise,
         metrics: Metrics,
         health: Health,
     ) -> None:
         _require_secure(noise)
-        self._settings, self._found, self._windows = settings, found, windows
+        self._settings, self._found, self._store = settings, found, store
         self._clock, self._noise, self._metrics, self._health = clock, noise, metrics, health
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ended = threading.Event()
         self.failure: BaseException | None = None
         # This machine's clock may have been stepped since the checks, so the store's clock is read.
-        self._input_seen_at = windows.time()
+        self._input_seen_at = store.time()
         self._store_clock = StoreClock(clock.elapsed)
         self._store_clock.update(self._input_seen_at)
         self._dead_letters = self._create_dead_letters()
-        self._readiness = Readiness(settings.kafka, settings.config.kafka.topics.visits, windows)
+        self._readiness = Readiness(settings.kafka, settings.config.kafka.topics.visits, store)
         self._membership = self._create_membership()
         try:
             source = self._create_source()
         except BaseException:
             self._membership.close()
             raise
-        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics)
+        self.reader = Reader(settings.parameters, source, store, settings.hasher, self._dead_letters, metrics)
         self.loop = self._create_loop(self.reader)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
@@ -207,7 +207,7 @@ class Service:
         limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
         return DeadLetterTopic(self._settings.kafka, topics.dead_letters, topics.visits, limit)
 
-    def _create_loop(self, reader: Reader) -> ReleaseLoop:
+    def _create_loop(self, reader: Reader) -> TickLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
         parameters = settings.parameters
         ledger = make_ledger_topic(settings, self._found, self._input_seen_at)
@@ -219,9 +219,9 @@ class Service:
                 settings.kafka, partition, records, self._noise, self._clock, check.end_takeover, settings.signer
             )
 
-        context = ReleaseContext(
+        context = TickContext(
             parameters,
-            self._windows,
+            self._store,
             InputTopic(settings.kafka, topics.visits, ledger.input_topic_id, (ledger.topic, ledger.topic_id)),
             self._metrics,
             self._clock,
@@ -229,7 +229,7 @@ class Service:
             reader.tick_ends,
             store_clock=self._store_clock,
         )
-        return ReleaseLoop(context, own, self._membership, self.ledger_partitions)
+        return TickLoop(context, own, self._membership, self.ledger_partitions)
 
     def _create_period_check(self, records: OwnerRecords) -> PeriodCheck:
         limits = PeriodLimits(self._settings.config.privacy.epsilon, self._settings.worst)

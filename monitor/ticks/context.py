@@ -48,16 +48,16 @@ class StoreClock:
 
 
 @dataclass(frozen=True)
-class ReleaseContext:
+class TickContext:
     """The objects that the partition threads of an instance share. All of them are thread-safe.
 
-    `progressed` is signalled when this instance's reader has written to the windows; polling detects the writes of
+    `progressed` is signalled when this instance's reader has written to the store; polling detects the writes of
     other instances. `tick_ends` tells this reader the end offsets of the latest tick. `decided` is signalled after each
     decided tick.
     """
 
     parameters: Parameters
-    windows: RedisStore
+    store: RedisStore
     input_topic: InputTopic
     metrics: Metrics
     clock: Clock

@@ -12,7 +12,7 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Question, Reading
 from monitor.observe.failpoints import failpoint
 from monitor.records.unknown_causes import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class EvidenceReader:
 
     def __init__(
         self,
-        context: ReleaseContext,
+        context: TickContext,
         tick: int,
         questions: Mapping[int, Question],
         until: int,
@@ -130,16 +130,16 @@ class EvidenceReader:
     def _has_closed(self) -> bool:
         """Return whether the store's clock has passed as_of plus the tolerance."""
         shard = next(iter(self._questions))
-        now = self._context.windows.time([shard])
+        now = self._context.store.time([shard])
         self._context.store_clock.update(now)
         return now >= self._find_closing_time()
 
     def _read_complete(self, end_offsets: Mapping[int, int]) -> None:
         """Count the shards whose progress has reached the end offsets. A complete shard is not read again."""
-        windows = self._context.windows
+        store = self._context.store
         doubtful = [shard for shard in self._questions if not _includes(self._reached.pop(shard, {}), end_offsets)]
         self._progress = {}
-        progress = windows.read(dict.fromkeys(doubtful, Question())) if doubtful else {}
+        progress = store.read(dict.fromkeys(doubtful, Question())) if doubtful else {}
         self._progress = progress
         reached = [
             shard
@@ -148,7 +148,7 @@ class EvidenceReader:
         ]
         if not reached:
             return
-        readings = windows.read({shard: self._questions[shard] for shard in reached})
+        readings = store.read({shard: self._questions[shard] for shard in reached})
         self._progress = {**progress, **readings}
         for shard, reading in readings.items():
             if reading.settled and _includes(reading.progress, end_offsets) and self._is_in_time(reading):

@@ -11,10 +11,10 @@ from typing import Final
 from monitor.errors import MonitorError, UnreachableError
 from monitor.observe.logs import log_unexpected
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.hidden_answers import HiddenAnswers
 from monitor.ticks.owner import Owner
-from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.partition import PartitionTicks
 from monitor.ticks.rollout import DelayedMembership
 from monitor.ticks.upkeep import Upkeep
 from monitor.time.instants import SECOND, format_instant
@@ -28,7 +28,7 @@ READ_EVERY: Final = 6 * SECOND  # how often partitions of other instances are re
 REPEAT_SECONDS: Final = 60.0  # how long before the same error is logged again
 
 
-class ReleaseLoop:
+class TickLoop:
     """The runner of the owned partitions, each on a separate thread, so that none blocks another. Used by one thread.
 
     `take_over` takes a partition over, and returns its owner. `ledger_partitions` (Q) is the number of output
@@ -37,7 +37,7 @@ class ReleaseLoop:
 
     def __init__(
         self,
-        context: ReleaseContext,
+        context: TickContext,
         take_over: Callable[[int], Owner],
         membership: DelayedMembership,
         ledger_partitions: int,
@@ -46,7 +46,7 @@ class ReleaseLoop:
         self._take_over = take_over
         self._membership = membership
         self._ledger_partitions = ledger_partitions
-        self._upkeep = Upkeep(context.parameters, context.windows)
+        self._upkeep = Upkeep(context.parameters, context.store)
         self._running: dict[int, _PartitionThread] = {}
         self._stopping: list[_PartitionThread] = []
         self._topic_check: threading.Thread | None = None
@@ -128,7 +128,7 @@ class ReleaseLoop:
         stopping = {running.release.partition for running in self._stopping}
         for partition in sorted(owned - self._running.keys() - stopping):
             self._running[partition] = _PartitionThread(
-                PartitionRelease(partition, self._context, self._take_over, self._upkeep), self._fail
+                PartitionTicks(partition, self._context, self._take_over, self._upkeep), self._fail
             )
 
     def _fail(self, error: BaseException) -> None:
@@ -244,7 +244,7 @@ class ReleaseLoop:
 class _PartitionThread:
     """A partition and the thread that runs it, from its creation until `stop` is set."""
 
-    def __init__(self, release: PartitionRelease, fail: Callable[[BaseException], None]) -> None:
+    def __init__(self, release: PartitionTicks, fail: Callable[[BaseException], None]) -> None:
         self.release = release
         self.stop = threading.Event()
         self._fail = fail

@@ -20,7 +20,7 @@ from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
 from monitor.records.output_records import OutputRecord
 from monitor.records.unknown_causes import STORE_UNREACHABLE
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.owner import NOT_SIGNED, Owner, Rest
@@ -42,7 +42,7 @@ _HELD_UP: Final = "this instance was stopped, or delayed"
 _TOO_LATE: Final = "the next slot was about to close before the answers could be published"
 
 
-class PartitionRelease:
+class PartitionTicks:
     """The release of one ledger partition: takeovers and ticks. Used by one thread; others may read its attributes.
 
     `owner`: the owner, None before the takeover. `trouble`: why no tick is decided now, empty if all is well.
@@ -52,9 +52,7 @@ class PartitionRelease:
     `take_over` takes a partition over, and returns its owner, which has fenced every earlier one.
     """
 
-    def __init__(
-        self, partition: int, context: ReleaseContext, take_over: Callable[[int], Owner], upkeep: Upkeep
-    ) -> None:
+    def __init__(self, partition: int, context: TickContext, take_over: Callable[[int], Owner], upkeep: Upkeep) -> None:
         self.partition = partition
         self.owner: Owner | None = None
         self.trouble = ""

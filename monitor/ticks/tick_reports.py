@@ -10,7 +10,7 @@ from typing import Final
 from monitor.errors import UnreachableError
 from monitor.kinds.evidence import Evidence
 from monitor.records.unknown_causes import INPUT_BEHIND, count_causes, explain, explain_hidden
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.owner import Owner, Rest
 from monitor.time.instants import SECOND, format_instant
@@ -27,7 +27,7 @@ class TickReports:
     outcome of the append is not known, the next takeover shows it. So each loss is logged and counted once.
     """
 
-    def __init__(self, partition: int, context: ReleaseContext) -> None:
+    def __init__(self, partition: int, context: TickContext) -> None:
         self._partition, self._context = partition, context
         self._skipped: tuple[int, int] | None = None  # the first and the last tick
         self._incomplete: tuple[Rest, Sequence[str]] | None = None  # and the monitors for which the tick is skipped

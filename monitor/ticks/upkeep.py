@@ -23,9 +23,9 @@ RETRY_SECONDS: Final = 1.0  # after a failed check; without this pause, each par
 class Upkeep:
     """The maintenance of the store for all partitions of an instance. Thread-safe."""
 
-    def __init__(self, parameters: Parameters, windows: RedisStore) -> None:
+    def __init__(self, parameters: Parameters, store: RedisStore) -> None:
         self._parameters = parameters
-        self._windows = windows
+        self._store = store
         self._lock = threading.Lock()
         self._next_check = -math.inf
         self._evicted_at: dict[int, int] = {}
@@ -42,7 +42,7 @@ class Upkeep:
                 return
             pause = CHECK_SECONDS
             try:
-                self._windows.check()
+                self._store.check()
             except (UnreachableError, StoreError) as error:
                 self._warn(f"could not check the eviction policy of Redis: {error}")
                 pause = RETRY_SECONDS
@@ -56,7 +56,7 @@ class Upkeep:
         """
         try:
             if not self._parameters.reads_all_shards(tick):
-                self._windows.open(shards, tick + 1)
+                self._store.open(shards, tick + 1)
             self._evict(tick, shards)
         except (UnreachableError, StoreError) as error:
             self._warn(f"could not open the next slot or evict old facts; retrying at the next tick: {error}")
@@ -68,7 +68,7 @@ class Upkeep:
         facts are old. The last closed tick may still be undecided, so its facts are kept.
         """
         try:
-            tick = self._parameters.grid.find_slot(self._windows.time()) - 2
+            tick = self._parameters.grid.find_slot(self._store.time()) - 2
             self._evict(tick, range(self._parameters.registry.shards))
         except (UnreachableError, StoreError) as error:
             self._warn(f"could not evict old facts; retrying in the next slot: {error}")
@@ -92,5 +92,5 @@ class Upkeep:
         cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
         past = self._parameters.list_times_between(cut - 2 * every * grid.length, cut)
         live = self._parameters.list_times_between(cut, grid.as_of(tick + self._parameters.max_lead + 1))
-        self._windows.evict(due, tick - widest, past, live)
+        self._store.evict(due, tick - widest, past, live)
         self._evicted_at |= dict.fromkeys(due, tick)

@@ -34,10 +34,10 @@ from monitor.signals import Signal
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
-from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.partition import PartitionTicks
 from monitor.ticks.upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, HOUR, SECOND, parse_instant
@@ -57,7 +57,7 @@ _TICKS: Final = 5
 class OpenPartition:
     """A ledger partition that is taken over, its windows, and a writer to another topic."""
 
-    release: PartitionRelease
+    release: PartitionTicks
     windows: RedisStore
     parameters: Parameters
     clock: SteppedClock
@@ -127,8 +127,8 @@ def open_partition(bench: Bench, parameters: Parameters) -> Iterator[OpenPartiti
         def own(partition: int) -> Owner:
             return take_over(connections, partition, records, noise, clock, lambda _partition, _state: None)
 
-        context = ReleaseContext(parameters, windows, watching, Metrics(), clock, Signal())
-        release = stack.enter_context(closing(PartitionRelease(0, context, own, Upkeep(parameters, windows))))
+        context = TickContext(parameters, windows, watching, Metrics(), clock, Signal())
+        release = stack.enter_context(closing(PartitionTicks(0, context, own, Upkeep(parameters, windows))))
         release.take_over()
         other = stack.enter_context(closing(Writer(connections, f"{parameters.name}-other", "bench-other", 0)))
         yield OpenPartition(release, windows, parameters, clock, other)

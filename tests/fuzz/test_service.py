@@ -78,7 +78,7 @@ def read_counts(run: Replay, settings: Settings) -> dict[str, int]:
     for location in WATCHED:
         row = registry.rows[location]
         shard = int(registry.shard[row])
-        of_location[location] = run.windows.read({shard: Question(((first, [row]),))})[shard].counts[0][0]
+        of_location[location] = run.store.read({shard: Question(((first, [row]),))})[shard].counts[0][0]
     return of_location
 
 

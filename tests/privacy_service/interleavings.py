@@ -26,7 +26,7 @@ from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.partition import find_reading_end, find_release_time
@@ -74,7 +74,7 @@ class World:
         self._batches: dict[BatchName, Batch] = {}
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [SteppedReader(plan, log, self.windows) for log in self._logs]
-        self._parts = ReleaseContext(
+        self._parts = TickContext(
             plan.parameters,
             self.windows,
             cast("Any", HandTopic(plan, self.clock)),

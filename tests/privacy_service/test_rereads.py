@@ -18,7 +18,7 @@ from monitor.kinds.facts import COMPLETE_FROM_START, Question
 from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.partition import find_reading_end
 from monitor.ticks.upkeep import Upkeep
@@ -208,7 +208,7 @@ def test_reading_is_complete_and_timely(progress: dict[int, int], late: int, com
     windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
-    parts = ReleaseContext(parameters, windows, cast("Any", None), Metrics(), clock, Signal())
+    parts = TickContext(parameters, windows, cast("Any", None), Metrics(), clock, Signal())
     reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, until, threading.Event(), lambda: None)
     reader.end_offsets = {0: 5, 1: 7}
     reader.read_once()

@@ -19,10 +19,10 @@ from monitor.ledger.state import LedgerState
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.signals import Signal
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.partition import PartitionTicks
 from monitor.ticks.upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from tests.privacy_service.cells import Cell
@@ -131,8 +131,8 @@ def test_failed_append_is_not_decided_again() -> None:
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    parts = ReleaseContext(town.parameters, windows, cast("Any", Unread()), Metrics(), clock, Signal())
-    release = PartitionRelease(0, parts, cast("Any", None), Upkeep(town.parameters, windows))
+    parts = TickContext(town.parameters, windows, cast("Any", Unread()), Metrics(), clock, Signal())
+    release = PartitionTicks(0, parts, cast("Any", None), Upkeep(town.parameters, windows))
     release.owner = owner
     assert not release.decide_tick(2, threading.Event())
     assert ledger.closed

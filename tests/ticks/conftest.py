@@ -26,10 +26,10 @@ from monitor.records.signed_notes import Signer
 from monitor.signals import Signal
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner
-from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.partition import PartitionTicks
 from monitor.ticks.upkeep import Upkeep
 from monitor.time.clock import Clock, SteppedClock, SystemClock
 from monitor.time.instants import HOUR, SECOND
@@ -169,8 +169,8 @@ def run_world(make_world: Callable[..., World]) -> Iterator[Callable[..., World]
 class Site:
     """One ledger partition on real servers, with its topics and windows."""
 
-    release: PartitionRelease
-    context: ReleaseContext
+    release: PartitionTicks
+    context: TickContext
     windows: RedisStore
     observer: RecordingObserver
     input_topic: str
@@ -192,11 +192,11 @@ class Site:
         self.context.clock.instant = release_instant(self.context.parameters, tick) + 1  # type: ignore[attr-defined]  # frozen
         return self.tick(tick)
 
-    def again(self, **changes: Any) -> PartitionRelease:
+    def again(self, **changes: Any) -> PartitionTicks:
         """Return the partition of another instance, before its takeover, with changes of what its threads share."""
         context = replace(self.context, **changes)
-        return PartitionRelease(
-            self.release.partition, context, self.take_over, Upkeep(context.parameters, context.windows)
+        return PartitionTicks(
+            self.release.partition, context, self.take_over, Upkeep(context.parameters, context.store)
         )
 
     def replace_release(self, **changes: Any) -> None:
@@ -234,9 +234,9 @@ def make_site(
                 return own(connections, ledger, partition, parameters, clock, noise=noise)
 
             observer = RecordingObserver()
-            context = ReleaseContext(parameters, windows, watching, observer, clock, Signal())
+            context = TickContext(parameters, windows, watching, observer, clock, Signal())
             release = opened.enter_context(
-                closing(PartitionRelease(0, context, take_over, Upkeep(parameters, context.windows)))
+                closing(PartitionTicks(0, context, take_over, Upkeep(parameters, context.store)))
             )
             return Site(release, context, windows, observer, name, mark, ledger, threading.Event(), take_over)
 

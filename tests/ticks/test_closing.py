@@ -15,7 +15,7 @@ from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.operate.servers import EmbeddedKafka
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.loop import TickLoop
 from tests.kit.topics import create_topic
 from tests.ticks.worlds import World
 from tests.topic_fixtures import read_topic_id
@@ -60,7 +60,7 @@ def test_closing_takes_no_longer_than_its_limit(
 ) -> None:
     """A loop whose topic check hangs closes within its limit, and the check ends, because its client is closed."""
     world = make_world()
-    loop = ReleaseLoop(replace(world.context, input_topic=input_topic), world.take_over, cast("Any", world), 1)
+    loop = TickLoop(replace(world.context, input_topic=input_topic), world.take_over, cast("Any", world), 1)
     own_kafka.pause()
     eventually(lambda: has_stopped(own_kafka.pid))
     checking = in_thread(loop.check_topics)

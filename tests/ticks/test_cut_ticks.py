@@ -151,7 +151,7 @@ class Service:
         }
 
     def step(self, owner: Owner, late: bool = False) -> None:
-        """Decide the next tick, or the one after it, as `PartitionRelease` does."""
+        """Decide the next tick, or the one after it, as `PartitionTicks` does."""
         tick = owner.first_undecided + late
         rest = owner.rest
         if rest is not None and (rest.reason or tick > rest.tick):

@@ -32,7 +32,7 @@ MERGED = 50_000  # waiting facts that one script merges
 def spy_on(site: Any) -> SpiedWindows:
     """Replace the site's windows by windows that record their questions."""
     watched = SpiedWindows(site.windows)
-    site.release._context = replace(site.context, windows=watched)  # noqa: SLF001  # the windows of a release that runs
+    site.release._context = replace(site.context, store=watched)  # noqa: SLF001  # the store of a release that runs
     return watched
 
 

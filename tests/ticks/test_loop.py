@@ -13,7 +13,7 @@ import pytest
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.kinds.parameters import Parameters
 from monitor.observe import failpoints
-from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import SECOND
@@ -74,7 +74,7 @@ class TestOnRealServers:
         parameters = make_parameters()
         site = make_site(parameters, clock)
         loop, stop, wake = (
-            ReleaseLoop(site.context, site.take_over, cast("Any", FixedOwnership()), 1),
+            TickLoop(site.context, site.take_over, cast("Any", FixedOwnership()), 1),
             threading.Event(),
             threading.Event(),
         )
@@ -103,7 +103,7 @@ class TestOnRealServers:
         """Owned partitions are taken over, lost ones are closed, and partitions beyond Q are ignored."""
         site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
         owned = FixedOwnership(frozenset({0, 1, 2}))
-        with closing(ReleaseLoop(site.context, site.take_over, cast("Any", owned), 2)) as loop:
+        with closing(TickLoop(site.context, site.take_over, cast("Any", owned), 2)) as loop:
             loop.reconcile()
             eventually(lambda: sorted(loop.owners) == [0, 1], 20)
             kept = loop.owners[1]
@@ -297,7 +297,7 @@ class TestOwnership:
             answering.wait(30)
             raise UnreachableError("no broker answers")
 
-        loop = ReleaseLoop(world.context, hangs, cast("Any", world), 4)
+        loop = TickLoop(world.context, hangs, cast("Any", world), 4)
         loop.reconcile()
         eventually(lambda: sorted(hanging) == [0, 1, 2, 3])
         began = time.monotonic()

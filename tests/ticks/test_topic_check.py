@@ -15,7 +15,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.membership import Membership
 from monitor.kinds.facts import OffsetRange, Question
 from monitor.kinds.parameters import Parameters
-from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic
 from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND
@@ -142,7 +142,7 @@ def test_recreated_input_ends_idle_instance(
     parameters = make_parameters()
     clock = make_world().clock
     site = make_site(parameters, clock)
-    with closing(ReleaseLoop(site.context, site.take_over, cast("Any", FixedOwnership(frozenset())), 1)) as loop:
+    with closing(TickLoop(site.context, site.take_over, cast("Any", FixedOwnership(frozenset())), 1)) as loop:
         loop.check_topics()
         admin.delete_topics([site.input_topic])
         eventually(lambda: site.input_topic not in admin.list_topics())
@@ -187,7 +187,7 @@ def test_partition_of_foreign_member_is_reported(
 
         eventually(shared, 30)
         (own,) = ours.owned
-        with closing(ReleaseLoop(site.context, site.take_over, cast("Any", ours), 2)) as loop:
+        with closing(TickLoop(site.context, site.take_over, cast("Any", ours), 2)) as loop:
             thread = in_thread(lambda: loop.run(stop, wake, troubles.append))
             try:
                 eventually(lambda: loop.last_tick is not None, 20)

@@ -109,7 +109,7 @@ def test_unreachable_store_is_named(make_closed_site: MakeSite) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(site.windows, name)
 
-    site.replace_release(windows=Away())
+    site.replace_release(store=Away())
     assert site.tick_at_release()
     assert site.statuses() == ["unknown"] * 3
     assert site.observer.causes == [{"store_unreachable": 1}]

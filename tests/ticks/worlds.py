@@ -18,10 +18,10 @@ from monitor.observe.metrics import Metrics
 from monitor.records.output_records import OutputRecord
 from monitor.signals import Signal
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.context import ReleaseContext
-from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.context import TickContext
+from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.partition import PartitionRelease, find_reading_end
+from monitor.ticks.partition import PartitionTicks, find_reading_end
 from monitor.ticks.upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MILLISECOND, SECOND, parse_instant
@@ -280,14 +280,14 @@ class World:
     def __post_init__(self) -> None:
         self.store.begin(0, 0, COMPLETE_FROM_START)
         topic = cast("Any", self.input)
-        self.context = ReleaseContext(self.parameters, self.store, topic, self.observer, self.clock, Signal())
-        self.loop = ReleaseLoop(self.context, self.take_over, cast("Any", self), self.ledger_partitions)
+        self.context = TickContext(self.parameters, self.store, topic, self.observer, self.clock, Signal())
+        self.loop = TickLoop(self.context, self.take_over, cast("Any", self), self.ledger_partitions)
 
-    def partition(self, partition: int = 0) -> PartitionRelease:
+    def partition(self, partition: int = 0) -> PartitionTicks:
         """Return a partition that is not taken over yet."""
-        return PartitionRelease(partition, self.context, self.take_over, Upkeep(self.parameters, self.store))
+        return PartitionTicks(partition, self.context, self.take_over, Upkeep(self.parameters, self.store))
 
-    def take_partition(self, partition: int = 0) -> PartitionRelease:
+    def take_partition(self, partition: int = 0) -> PartitionTicks:
         """Return a partition that is taken over."""
         release = self.partition(partition)
         assert release.take_over()

@@ -154,11 +154,11 @@ def _look_at_facts(
     """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
     now, grid, complete_from = report.at, settings.parameters.grid, COMPLETE_FROM_START
     try:
-        with closing(create_store(settings, found, store_clock)) as windows:
-            report = _check_store(report, settings, windows, clock)
-            now = windows.time()
+        with closing(create_store(settings, found, store_clock)) as store:
+            report = _check_store(report, settings, store, clock)
+            now = store.time()
             if has_key:
-                facts = _plan_facts(settings, found, windows)
+                facts = _plan_facts(settings, found, store)
                 report, complete_from = replace(report, facts=facts), grid.find_slot(facts.complete_from)
             else:
                 report = replace(report, facts_unknown=NO_KEY)
@@ -171,25 +171,25 @@ def _look_at_facts(
     return replace(report, silences=silences)
 
 
-def _check_store(report: LiveReport, settings: Settings, windows: RedisStore, clock: Clock) -> LiveReport:
+def _check_store(report: LiveReport, settings: Settings, store: RedisStore, clock: Clock) -> LiveReport:
     """Add the error that `run` would report about the eviction policy or the clock of Redis, if any."""
     try:
-        windows.require_no_eviction()
-        check_clock(windows, clock, settings.parameters.tolerance)
+        store.require_no_eviction()
+        check_clock(store, clock, settings.parameters.tolerance)
     except (RefusedError, FailedError) as error:
         return _note(report, error)
     return report
 
 
-def _plan_facts(settings: Settings, found: Preflight, windows: RedisStore) -> Facts:
+def _plan_facts(settings: Settings, found: Preflight, store: RedisStore) -> Facts:
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
     visits = found.topics[topic]
     read_before = found.has_read(visits.topic_id)
     with closing(
         InputProbe(settings.kafka, topic, visits.topic_id, parameters.name, read_before=read_before)
     ) as source:
-        partitions, complete_from = plan_starts(parameters, source, windows, visits.partitions)
-    exist = any(windows.read_progress())
+        partitions, complete_from = plan_starts(parameters, source, store, visits.partitions)
+    exist = any(store.read_progress())
     return Facts(settings.compute_fingerprint(found), exist, partitions, parameters.grid.start(complete_from))
 
 

@@ -33,20 +33,20 @@ class InputProbe(InputOffsets):
 
 
 def plan_starts(
-    parameters: Parameters, source: InputProbe, windows: RedisStore, partitions: int
+    parameters: Parameters, source: InputProbe, store: RedisStore, partitions: int
 ) -> tuple[tuple[PartitionStart, ...], int]:
     """Return what a new instance would read of each input partition, and the slot from which its facts are complete.
 
     Args:
         parameters: the parameters of the new configuration.
         source: the input topic.
-        windows: the facts of this configuration.
+        store: the facts of this configuration.
         partitions: the number of input partitions.
 
     Raises:
         UnreachableError: a server does not answer.
     """
-    stored, starts = windows.read_shards(), StartOffsets(parameters, source, windows)
+    stored, starts = store.read_shards(), StartOffsets(parameters, source, store)
     progress = [shard.progress for shard in stored]
     complete_from = max(shard.complete_from for shard in stored)
     planned = []

@@ -157,14 +157,14 @@ class Replay:
         self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
-        self.windows: RedisStore = create_store(settings, found, clock.now)
-        if not resumes and not self.windows.is_empty():
-            self.windows.close()
+        self.store: RedisStore = create_store(settings, found, clock.now)
+        if not resumes and not self.store.is_empty():
+            self.store.close()
             raise NotEmptyError(
                 f"replay needs a Redis without keys of service.name {settings.parameters.name!r}: choose another name, "
                 "another database, or --embedded"
             )
-        self.service = Service(settings, found, self.windows, clock, create_noise(), self.metrics, Health())
+        self.service = Service(settings, found, self.store, clock, create_noise(), self.metrics, Health())
 
     def __enter__(self) -> Self:
         """Start, and wait until every ledger partition is taken over."""
@@ -183,7 +183,7 @@ class Replay:
     def close(self) -> None:
         """Stop the service and close the store."""
         self.service.stop()
-        self.windows.close()
+        self.store.close()
 
     def run_tick(self, tick: int) -> Sequence[OutputRecord]:
         """Decide a tick, wait until its answers are in the ledger, and return its records.
