@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from monitor.config.conditions_between_keys import Values, find_broken_conditions
 from monitor.config.describe_problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
 from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.kafka_and_redis import find_url_password
-from monitor.config.rules_between_keys import Values, find_broken_rules
 from monitor.config.whole_config import Config
 from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem
@@ -61,7 +61,7 @@ class ParsedConfig:
         """Return the configuration. Raise ConfigError with all problems, if there are any."""
         if self.problems:
             raise ConfigError(str(self.path), tuple(map(self.name_monitor, self.problems)))
-        # Each part and the rules between them have been checked, so the model need not check them again.
+        # Each part and the conditions between them have been checked, so the model need not check them again.
         return Config.model_construct(**self.sections, monitors=tuple(self.monitors.values()))
 
 
@@ -119,7 +119,7 @@ class _Parser:
             name: self._partial.get(name) or model.model_construct() for name, model in _SECTIONS.items()
         }
         invalid = frozenset(problem.key for problem in self.problems)
-        self.problems += find_broken_rules(Values(Config.model_construct(**parts), self.monitors, invalid))
+        self.problems += find_broken_conditions(Values(Config.model_construct(**parts), self.monitors, invalid))
 
     def _read_section(self, name: str) -> None:
         if name not in self.tree and Config.model_fields[name].is_required():
@@ -163,7 +163,7 @@ class _Parser:
             return None
 
     def _validate_keys(self, model: type[Model], values: Mapping[str, object]) -> Model:
-        """Return a section or monitor with its valid values only, so that the rules between these can be checked."""
+        """Return a section or monitor with its valid values only, so that their conditions can be checked."""
         valid = {}
         for name, declared in model.model_fields.items():
             if name in values:

@@ -62,7 +62,7 @@ class LocationsSettings(Section):
 
 
 class VisitsSettings(Section):
-    """The rules for accepting visits, and the secret with which person ids are hashed."""
+    """How visits are accepted, and the secret with which person ids are hashed."""
 
     default_stay: PositiveDuration = Field(description="the length of a visit without left_at, a duration")
     accept_ahead: Duration = Field(

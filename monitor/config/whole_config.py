@@ -19,7 +19,7 @@ from monitor.values.single_values import Section
 
 
 class Config(Section):
-    """The whole configuration, as `load_config` reads it. The model does not check the rules between values."""
+    """The whole configuration, as `load_config` reads it. The model does not check the conditions between values."""
 
     service: ServiceSettings = Field(description="a mapping with the service's name")
     clock: ClockSettings = Field(description="a mapping with slot, origin and release_delay")

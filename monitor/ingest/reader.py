@@ -15,7 +15,7 @@ import numpy as np
 
 from monitor.errors import StoreError, UnreachableError
 from monitor.ingest.dead_letters import DeadLetterTopic, count_by_reason
-from monitor.ingest.people_at_two_places import SeveralPlaces
+from monitor.ingest.people_at_several_places import PeopleAtSeveralPlaces
 from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
@@ -63,7 +63,7 @@ class Reader:
         self._queue = WriteQueue(parameters.registry, self._write)
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, store)
-        self._several_places = SeveralPlaces()
+        self._at_several_places = PeopleAtSeveralPlaces()
         self._postponed: dict[int, tuple[float, str]] = {}
         self.progressed, self.tick_ends = Signal(), TickEnds()
 
@@ -190,7 +190,9 @@ class Reader:
         reasons = count_by_reason(letter.refusal for letter in batch.letters)
         self._metrics.count_batch(batch.records, batch.fates, reasons, time.perf_counter() - batch.began)
         self._metrics.observe_timestamps(batch.oldest_stamp, batch.newest_stamps)
-        self._metrics.count_several_places(sum(self._several_places.count(facts.present) for facts in batch.facts))
+        self._metrics.count_people_at_several_places(
+            sum(self._at_several_places.count(facts.present) for facts in batch.facts)
+        )
         self._metrics.count_cut(batch.cut)
         self._metrics.observe_report_delays(batch.delays.visits.tolist(), batch.delays.seconds)
         behind = {

@@ -1,6 +1,6 @@
 """The base of the monitors of the configuration: what is asked of every kind before anything is computed.
 
-Each kind has a subclass in its `keys.py`, with its keys and the rules between them.
+Each kind has a subclass in its `keys.py`, with its keys and the conditions between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def are_valid(keys: Iterable[str], invalid: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ValidKeys:
-    """The keys of a monitor that a rule may read. `key` is the monitor's own; `slot` is None if it is invalid."""
+    """The keys of a monitor that a condition may read. `key` is the monitor's own; `slot` is None if it is invalid."""
 
     key: str
     invalid: frozenset[str]
@@ -61,7 +61,7 @@ class ConfiguredMonitor(Section):
 
     @abstractmethod
     def find_problems(self, keys: ValidKeys) -> Iterator[Problem]:
-        """Yield a problem for each broken rule between valid keys of the monitor and the slot."""
+        """Yield a problem for each broken condition between valid keys of the monitor and the slot."""
 
     @abstractmethod
     def derive(self, registry: Registry, timing: Timing) -> Monitor:

@@ -177,7 +177,7 @@ class Metrics(Collectors):
         gauge.clear()
         gauge.labels(configuration, person_key, store).set(1)
 
-    def count_several_places(self, people: int) -> None:
+    def count_people_at_several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""
         self._counter("people_at_several_places").inc(people)
 

@@ -21,7 +21,6 @@ from starlette.routing import Route
 from monitor.config.sections import LANGUAGES
 from monitor.errors import TimeError
 from monitor.page import answers
-from monitor.page.bodies import Bodies, Body, StampedBodies, respond
 from monitor.page.current_places import Present, Snapshot, read_recount
 from monitor.page.feed import RETRY
 from monitor.page.headers import Headers
@@ -29,6 +28,7 @@ from monitor.page.history import prepare_history
 from monitor.page.html import Html, View, count_pages, round_seconds_left
 from monitor.page.languages import choose_language
 from monitor.page.metrics import CountResponses
+from monitor.page.response_bodies import Body, ResponseBodies, StampedBodies, respond
 from monitor.page.states import States, prepare_past_states, prepare_records
 from monitor.page.static_files import Static, read_openapi
 from monitor.time.instants import format_instant, parse_instant
@@ -51,8 +51,10 @@ class Site:
     background: Body | None
     audit_file: Path | None
     count_response: Callable[[str, int], None] = lambda _route, _status: None
-    _bodies: Bodies = field(default_factory=Bodies)
-    _past: Bodies = field(default_factory=Bodies)  # so that nobody waits for the present while the past is built
+    _bodies: ResponseBodies = field(default_factory=ResponseBodies)
+    _past: ResponseBodies = field(
+        default_factory=ResponseBodies
+    )  # so that nobody waits for the present while the past is built
     present_states: States = field(init=False)
     _states: StampedBodies = field(init=False)
     _records: StampedBodies = field(init=False)

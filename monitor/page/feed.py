@@ -15,8 +15,8 @@ import msgspec
 from monitor.client.subscriber_view import SubscriberView
 from monitor.kinds.locations import Registry
 from monitor.page.board import Batch, Board, Position
-from monitor.page.bodies import cut
 from monitor.page.entries import Entry
+from monitor.page.response_bodies import cut
 from monitor.time.clock import Clock
 from monitor.time.instants import MILLISECOND, format_instant
 

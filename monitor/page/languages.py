@@ -13,7 +13,7 @@ from typing import Final
 from monitor.client.current_answers import About, Answer
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.errors import ConfigError, Problem
-from monitor.page.bodies import list_accepted
+from monitor.page.response_bodies import list_accepted
 from monitor.time.instants import format_instant, to_datetime
 
 Texts = Mapping[str, str]

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from monitor.page.bodies import CHUNK
 from monitor.page.headers import REFUSAL_HEADERS
+from monitor.page.response_bodies import CHUNK
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,6 @@ from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Endpoint
 from monitor.page.app import Site
 from monitor.page.board import Board
-from monitor.page.bodies import Body, make_body
 from monitor.page.current_places import Present
 from monitor.page.feed import BEAT_SECONDS, Feed, Hub
 from monitor.page.html import Html, describe_promise
@@ -34,6 +33,7 @@ from monitor.page.languages import build_texts
 from monitor.page.metrics import PageMetrics
 from monitor.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
 from monitor.page.reader import Polled, TopicReader
+from monitor.page.response_bodies import Body, make_body
 from monitor.page.static_files import read_static
 from monitor.time.clock import Clock
 from monitor.time.instants import MILLISECOND, SECOND

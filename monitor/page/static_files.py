@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from monitor import __version__
-from monitor.page.bodies import Body, make_body
+from monitor.page.response_bodies import Body, make_body
 
 _TYPES: Final = {
     "css": "text/css; charset=utf-8",

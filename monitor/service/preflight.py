@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.config.rules_between_keys import find_nearest_multiples
+from monitor.config.conditions_between_keys import find_nearest_multiples
 from monitor.errors import LedgerError, TopicError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import (

@@ -330,7 +330,7 @@ class Owner:
     def _build_due_owner_records(self, tick: int, *, empty: bool) -> list[OutputRecord]:
         """Return an owner record if one is due.
 
-        One is due for a tick without answers, for added input partitions, and before the last one expires.
+        It is due if the tick has no answers, if partitions were added, or if the last record expires soon.
         """
         terms = self.state.terms
         due = tick - self._owner_record_at >= max(1, self._parameters.mark_lifetime // OWNER_RECORDS_PER_LIFETIME)

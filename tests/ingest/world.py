@@ -104,7 +104,7 @@ class Seen(Metrics):
     def count_late_records(self, records: int) -> None:
         self.late += records
 
-    def count_several_places(self, people: int) -> None:
+    def count_people_at_several_places(self, people: int) -> None:
         assert people >= 0
 
     def count_cut(self, visits: int) -> None:

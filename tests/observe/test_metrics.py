@@ -39,7 +39,7 @@ def metrics() -> Metrics:
     metrics.observe_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
     metrics.observe_report_delays([3, 3, *[5] * 11, 6], 50.5)
     metrics.observe_report_delays([1] * 14, 0)
-    metrics.count_several_places(2)
+    metrics.count_people_at_several_places(2)
     metrics.count_cut(4)
     metrics.set_lag({0: 7, 3: 0})
     metrics.count_recovery("takeover")

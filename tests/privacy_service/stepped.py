@@ -186,7 +186,7 @@ class Silent:
     def count_late_records(self, records: int) -> None:
         """Count nothing."""
 
-    def count_several_places(self, people: int) -> None:
+    def count_people_at_several_places(self, people: int) -> None:
         """Count nothing."""
 
     def count_cut(self, visits: int) -> None:

@@ -1,4 +1,4 @@
-"""The keys that all monitors of designated times have, and their rules."""
+"""The keys that all monitors of designated times have, and their conditions."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class TimedMonitor(ConfiguredMonitor):
         return charge_at_times(self.name, self.epsilon, self.count_most_times(timing.period))
 
     def find_problems(self, keys: ValidKeys) -> Iterator[Problem]:
-        """Yield a problem for each broken rule of the times, the time zone and the horizon."""
+        """Yield a problem for each broken condition of the times, the time zone and the horizon."""
         if keys.has("at") and not self.at:
             yield Problem(f"{keys.key}.at", "empty", "at least one designated time", 'Add one, such as "18:00".')
         if keys.has("at", "timezone"):

@@ -1,4 +1,4 @@
-"""The keys of a monitor of kind `dwell`, and their rules."""
+"""The keys of a monitor of kind `dwell`, and their conditions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DwellMonitor(TimedMonitor):
     )
 
     def find_problems(self, keys: ValidKeys) -> Iterator[Problem]:
-        """Yield a problem for each broken rule of the times, the longest length, and the ε of a second of it."""
+        """Yield a problem for each broken condition of the times, the longest length, and the ε of a second of it."""
         yield from super().find_problems(keys)
         if keys.has("epsilon", "longest_visit", "visits_per_person"):
             yield from self._check_lengths(keys.key)

@@ -1,4 +1,4 @@
-"""The keys of a monitor of kind `over_time`, their rules, and what it charges."""
+"""The keys of a monitor of kind `over_time`, their conditions, and what it charges."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OverTimeMonitor(ConfiguredMonitor):
         return {location: self.epsilon * weight / total for location, weight in weights.items()}
 
     def find_problems(self, keys: ValidKeys) -> Iterator[Problem]:
-        """Yield a problem for each broken rule of the locations, their shares of ε, and the window."""
+        """Yield a problem for each broken condition of the locations, their shares of ε, and the window."""
         if keys.has("locations"):
             yield from self._check_locations(keys.key)
         if keys.has("locations", "epsilon", "answers_per_window"):

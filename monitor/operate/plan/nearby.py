@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from monitor.config import Config
-from monitor.config.rules_between_keys import Values, find_broken_rules
+from monitor.config.conditions_between_keys import Values, find_broken_conditions
 from monitor.config.worst_case import compute_charges, compute_timing
 from monitor.errors import UsageError
 from monitor.kinds.all_kinds import find_words
@@ -112,4 +112,4 @@ def _list_changes(
 
 
 def _is_valid(config: Config) -> bool:
-    return next(find_broken_rules(Values(config, dict(enumerate(config.monitors)))), None) is None
+    return next(find_broken_conditions(Values(config, dict(enumerate(config.monitors)))), None) is None

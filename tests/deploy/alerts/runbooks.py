@@ -11,7 +11,7 @@ import yaml
 
 ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = ROOT / "docs" / "runbooks.md"
-RULES: Final = ROOT / "deploy" / "prometheus" / "rules.yml"
+RULES: Final = ROOT / "deploy" / "prometheus" / "service.yml"
 AUDITOR_RULES: Final = ROOT / "deploy" / "prometheus" / "auditor.yml"
 PAGE_RULES: Final = ROOT / "deploy" / "prometheus" / "page.yml"
 RUNBOOK_BASE: Final = "https://location-monitor.example/docs/runbooks.md#"

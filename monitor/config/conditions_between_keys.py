@@ -1,7 +1,7 @@
-"""The rules that relate values of the configuration to each other, each with its remedy.
+"""The conditions that relate values of the configuration to each other, each with its remedy.
 
-A rule is checked if all values that it compares are valid. An invalid value therefore does not prevent the checks of
-the others, and all problems are listed at once.
+A condition is checked if all values that it compares are valid. An invalid value therefore does not prevent the checks
+of the others, and all problems are listed at once.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
-from monitor.config.rules_of_connections import (
+from monitor.config.conditions_of_connections import (
     SENTINEL_USER,
     TLS_FILES,
     check_certificate,
     check_redis,
 )
+from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.whole_config import Config
 from monitor.errors import Problem
@@ -39,7 +39,7 @@ _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 class Values:
     """The valid values of a configuration, the monitors by index, and the keys of the invalid values.
 
-    A section or monitor lacks its invalid values, so a rule reads only values that it `has`.
+    A section or monitor lacks its invalid values, so a condition reads only values that it `has`.
     """
 
     config: Config
@@ -51,8 +51,8 @@ class Values:
         return are_valid(keys, self.invalid)
 
 
-def find_broken_rules(values: Values) -> Iterator[Problem]:
-    """Yield a problem for each broken rule."""
+def find_broken_conditions(values: Values) -> Iterator[Problem]:
+    """Yield a problem for each broken condition."""
     has = values.has
     if has("clock.release_delay", "clock.slot", "clock.tolerance"):
         yield from _check_release_delay(values.config.clock)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from monitor.ingest.people_at_two_places import SeveralPlaces
+from monitor.ingest.people_at_several_places import PeopleAtSeveralPlaces
 from monitor.kinds.facts import CONSENT, PRESENT
 from monitor.store.hashing import PersonHasher
 
@@ -17,7 +17,7 @@ HASHER = PersonHasher(b"0123456789abcdef")
 Fact = tuple[str, int, int]
 
 
-def count(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
+def count(places: PeopleAtSeveralPlaces, facts: Sequence[Fact]) -> int:
     """Return the count that a batch of (person, row, designated time) adds."""
     return places.count(np.array([(3, instant, row, HASHER(person)) for person, row, instant in facts], PRESENT))
 
@@ -25,13 +25,13 @@ def count(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
 def test_consent_is_no_other_place() -> None:
     """The fact that a person consented is at the same place as the person."""
     facts = [("a", 1, NOON), ("a", 1 + CONSENT, NOON)]
-    assert count(SeveralPlaces(), facts) == 0
-    assert count(SeveralPlaces(), [*facts, ("a", 2, NOON), ("a", 2 + CONSENT, NOON)]) == 1
+    assert count(PeopleAtSeveralPlaces(), facts) == 0
+    assert count(PeopleAtSeveralPlaces(), [*facts, ("a", 2, NOON), ("a", 2 + CONSENT, NOON)]) == 1
 
 
 def test_counter_over_batches() -> None:
     """The counter compares batches, because check-ins come one by one. A record that is read again does not count."""
-    places = SeveralPlaces()
+    places = PeopleAtSeveralPlaces()
     one_by_one = [[("a", row, NOON)] for row in range(6)]
     assert [count(places, batch) for batch in one_by_one] == [0, 1, 0, 0, 0, 0]
     assert [count(places, batch) for batch in one_by_one] == [0] * 6
@@ -39,7 +39,7 @@ def test_counter_over_batches() -> None:
 
 def test_counter_is_bounded() -> None:
     """Memory is bounded: the oldest pairs are forgotten first."""
-    places = SeveralPlaces(limit=100)
+    places = PeopleAtSeveralPlaces(limit=100)
     count(places, [(f"p-{number}", 1, NOON) for number in range(150)])
     assert count(places, [("p-0", 2, NOON)]) == 0
     assert count(places, [("p-149", 2, NOON)]) == 1
@@ -55,6 +55,6 @@ def test_counter_equals_sets() -> None:
     rows: dict[tuple[str, int], set[int]] = {}
     for person, row, instant in facts:
         rows.setdefault((person, instant), set()).add(row)
-    places = SeveralPlaces()
+    places = PeopleAtSeveralPlaces()
     total = sum(count(places, facts[begin : begin + 7]) for begin in range(0, len(facts), 7))
     assert total == sum(len(seen) > 1 for seen in rows.values())

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 CHUNK: Final = 16_384
 """The most bytes that are given to a connection at a time. The next ones follow once the client has read."""
 MOST_BYTES: Final = 64_000_000
-"""The most bytes that `Bodies` keeps, and so the most that wait for clients in its bodies."""
+"""The most bytes that `ResponseBodies` keeps, and so the most that wait for clients in its bodies."""
 LEVEL: Final = 5
 GZIP: Final = 31  # zlib's window bits for a gzip header, with the largest window
 _LEAST_GZIP: Final = 1_024
@@ -121,7 +121,7 @@ def _decompress(compressed: Iterable[bytes]) -> Iterator[bytes]:
     yield decompressor.flush()
 
 
-class Bodies:
+class ResponseBodies:
     """The bodies of the latest states, by key, with at most `most_bytes` bytes. Use it in one event loop only.
 
     A body that is no longer the latest of its key is kept for the responses that still read it, until its space is
@@ -183,7 +183,7 @@ class StampedBodies:
     Use it in one event loop only.
     """
 
-    def __init__(self, bodies: Bodies, key: str) -> None:
+    def __init__(self, bodies: ResponseBodies, key: str) -> None:
         self._bodies, self._key = bodies, key
         self._beginning: _Beginning | None = None
         self._lock = asyncio.Lock()
@@ -193,8 +193,8 @@ class StampedBodies:
     ) -> Body:
         """Return the present body.
 
-        `state` and `prepare` are as in `Bodies.get`, for JSON without the closing brace. `report` returns the status as
-        JSON.
+        `state` and `prepare` are as in `ResponseBodies.get`, for JSON without the closing brace. `report` returns the
+        status as JSON.
         """
         async with self._lock:
             beginning = self._beginning

@@ -1,4 +1,4 @@
-"""The rules between the keys of one connection: certificates, users and addresses, each with its remedy."""
+"""The conditions between the keys of one connection: certificates, users and addresses, each with its remedy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _COUNTED: Final = -1
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)  # spreads an instant over all bits
 
 
-class SeveralPlaces:
+class PeopleAtSeveralPlaces:
     """A counter of the (person, designated time) pairs with more than one place, each counted once over all batches.
 
     It remembers the first place of the latest `limit` pairs. It misses a person whose second report comes later, or is

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from monitor.page.bodies import CHUNK, Bodies, Body, BodyResponse, DroppedError, StampedBodies, cut, make_body
+from monitor.page.response_bodies import (
+    CHUNK,
+    Body,
+    BodyResponse,
+    DroppedError,
+    ResponseBodies,
+    StampedBodies,
+    cut,
+    make_body,
+)
 
 SEED = 20260106
 CONTENT = random.Random(SEED).randbytes(10 * CHUNK)
@@ -70,9 +79,9 @@ def test_parts_are_cut_and_joined() -> None:
         assert all(0 < len(chunk) <= CHUNK for chunk in chunks)
 
 
-def test_bodies_are_limited_together() -> None:
+def test_response_bodies_are_limited_together() -> None:
     """All bodies together have a limited size. Those read least recently are dropped, also while they are sent."""
-    bodies = Bodies(most_bytes=3 * len(CONTENT) + 1_000)
+    bodies = ResponseBodies(most_bytes=3 * len(CONTENT) + 1_000)
 
     async def build(key: int) -> Body:
         return await bodies.get(key, "now", lambda: lambda: CONTENT)
@@ -111,7 +120,7 @@ def test_left_connection_costs_nothing() -> None:
 
 def test_stamped_bodies_share_their_beginning() -> None:
     """Requests share what was built for a state, but each has the status of its own moment, plain and compressed."""
-    bodies, built = StampedBodies(Bodies(), "states"), []
+    bodies, built = StampedBodies(ResponseBodies(), "states"), []
 
     async def request(state: int, now: int) -> Any:
         def prepare() -> Any:
