@@ -28,19 +28,19 @@ REGISTRY: Final = frozenset({"registry", "shards"})
 
 @dataclass
 class Stretch:
-    """What is known about the configuration of one owner of an output partition.
-
-    `charges`, `fingerprint`: what its owner record states. `candidates`: the configurations with these charges.
-    `confirmed`: by subject, the configuration whose public values an answer had. `registry`: the configuration whose
-    registry an answer had. `unjudged`: by subject, the position of the first answer that was not judged.
-    """
+    """What is known about the configuration of one owner of an output partition."""
 
     fingerprint: str
     charges: Charges | None
+    """`charges`, `fingerprint`: what its owner record states."""
     candidates: Sequence[Judge]
+    """The configurations with these charges."""
     confirmed: dict[tuple[str, ...], Judge] = field(default_factory=dict)
+    """By subject, the configuration whose public values an answer had."""
     registry: Judge | None = None
+    """The configuration whose registry an answer had."""
     unjudged: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """By subject, the position of the first answer that was not judged."""
 
     def find_certain(self, record: Record) -> Judge | None:
         """Return the configuration that is certainly in force, although it does not have an answer's public values.

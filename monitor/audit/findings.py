@@ -61,16 +61,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProvenStretch:
-    """A stretch of time in which every published answer was compared with the whole input.
-
-    `since`, `up_to`: the first and the last `as_of`, in microseconds. `false`: how many statements were false.
-    `epsilon`: the most that one person may have paid within a period, from the output alone.
-    """
+    """A stretch of time in which every published answer was compared with the whole input."""
 
     since: int
     up_to: int
+    """`since`, `up_to`: the first and the last `as_of`, in microseconds."""
     false: int
+    """How many statements were false."""
     epsilon: Fraction
+    """The most that one person may have paid within a period, from the output alone."""
 
 
 def format_ticks(first: int, last: int) -> str:

@@ -28,19 +28,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Tick:
-    """The latest tick of a partition, and the number of its records by monitor.
-
-    `is_unknown`: which records it should have is not known. `is_incomplete`: its missing records are recorded as lost.
-    `after_empty`: the tick before it had no answers. `owner_follows`: an owner record without a tick came after it.
-    `judges`: those that judged its answers; of a tick without answers, that of its owner's configuration.
-    """
+    """The latest tick of a partition, and the number of its records by monitor."""
 
     number: int
     is_unknown: bool
+    """Which records it should have is not known."""
     is_incomplete: bool = False
+    """Its missing records are recorded as lost."""
     after_empty: bool = False
+    """The tick before it had no answers."""
     owner_follows: bool = False
+    """An owner record without a tick came after it."""
     judges: list[Judge] = field(default_factory=list)
+    """Those that judged its answers; of a tick without answers, that of its owner's configuration."""
     records: Counter[str] = field(default_factory=Counter)
 
 
@@ -48,21 +48,22 @@ class _Tick:
 class TickParts:
     """The records of the latest tick of each output partition, by monitor.
 
-    `every_tick`: the run is a replay, so no tick may be missing, and no takeover interrupts one. `partitions`: Q, the
-    number of output partitions that the shards use; None until an owner record states it. In other runs the first tick
-    of a partition is not checked, because some of its records may have expired. After a tick without answers a new
-    owner has nothing to repeat, so any owner record counts as a takeover. `first`, `last`: the first and the latest
-    tick of each output partition. `missing`: the ranges of ticks between them that nobody decided. `incomplete`: the
-    ticks that lack answers, which are recorded as lost.
+    Unless the run is a replay, the first tick of a partition is not checked, because some of its records may have
+    expired. After a tick without answers a new owner has nothing to repeat, so any owner record counts as a takeover.
     """
 
     findings: Findings
     every_tick: bool = False
+    """The run is a replay, so no tick may be missing, and no takeover interrupts one."""
     partitions: int | None = None
+    """Q, the number of output partitions that the shards use; None until an owner record states it."""
     first: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
+    """`first`, `last`: the first and the latest tick of each output partition."""
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """The ranges of ticks between the first and the latest that nobody decided."""
     incomplete: dict[int, list[int]] = field(default_factory=dict)
+    """The ticks that lack answers, which are recorded as lost."""
     _ticks: dict[int, _Tick] = field(default_factory=dict)
     _owners: dict[int, Owner | Start] = field(default_factory=dict)
 

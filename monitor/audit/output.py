@@ -27,22 +27,23 @@ TICKS_KEPT: Final = 4
 
 @dataclass(slots=True)
 class WaitingTick:
-    """The answers of a tick that have not been compared with the input.
-
-    `ends`: the ends of the input, requested after the answers were read; None if they have not been requested since.
-    `answers`: the position of each answer, and its comparison with the recount. `unjudged`: no given configuration
-    explains some answer. `input_ids`: the known ids of the input topics that the answers count. `size`: the bytes of
-    the answers as published. `flawed`: some answer is not compared, or not as it was published: it has another form,
-    its ce_id was published with other bytes, or it is not due at its tick.
-    """
+    """The answers of a tick that have not been compared with the input."""
 
     tick: int
     ends: Mapping[int, int] | None
+    """The ends of the input, requested after the answers were read; None if they have not been requested since."""
     answers: list[tuple[str, Prove]] = field(default_factory=list)
+    """The position of each answer, and its comparison with the recount."""
     unjudged: bool = False
+    """No given configuration explains some answer."""
     input_ids: set[str] = field(default_factory=set)
+    """The known ids of the input topics that the answers count."""
     size: int = 0
+    """The bytes of the answers as published."""
     flawed: bool = False
+    """Some answer is not compared, or not as it was published: it has another form, its ce_id was published with other
+    bytes, or it is not due at its tick.
+    """
 
 
 class OutputChecks:

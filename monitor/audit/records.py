@@ -61,21 +61,21 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of the output topic, which may have any form.
-
-    `position`: where it was read, in words. `written`: all its bytes. `form`: its fields; None if they do not have the
-    form of its kind, and `fault` is then the reason. `tick`, `monitor`: those of the value, also without a form.
-    """
+    """A record of the output topic, which may have any form."""
 
     position: str
+    """Where it was read, in words."""
     partition: int
     key: str
     headers: Mapping[str, str]
     written: bytes
+    """All its bytes."""
     form: Any
+    """Its fields; None if they do not have the form of its kind, and `fault` is then the reason."""
     fault: str
     tick: int | None
     monitor: str
+    """`tick`, `monitor`: those of the value, also if it has another form."""
 
     @property
     def kind(self) -> str:

@@ -144,18 +144,18 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Log:
-    """What is known of an output partition.
-
-    `head`: its last checkpoint. `verified`: whether the answers of its tick are those signed. `waiting`: the answers
-    since then. `whole`: before the first checkpoint, whether all answers of the next tick have been read. `reports`:
-    whether findings are reported, because a tick from `since` on has been signed.
-    """
+    """What is known of an output partition."""
 
     whole: bool
+    """Before the first checkpoint, whether all answers of the next tick have been read."""
     reports: bool
+    """Whether findings are reported, because a tick from `since` on has been signed."""
     head: _Checkpoint | None = None
+    """Its last checkpoint."""
     verified: bool = False
+    """Whether the answers of its tick are those signed."""
     waiting: _Waiting = field(default_factory=_Waiting)
+    """The answers since then."""
 
     def has_signed(self, found: _Checkpoint) -> bool:
         """Return whether a checkpoint signs the answers since the last one."""

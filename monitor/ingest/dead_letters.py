@@ -31,18 +31,19 @@ SINGLE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A record, or one visit of it, that becomes a dead letter. It contains personal data: never log it.
-
-    `record`: the index of the record among the decoded records. `index`: the index of the visit in the record, None for
-    the whole record. `payload`: the raw bytes of a whole record, or the visit as JSON. `several`: if the refusal covers
-    several visits, their number by reason; then `index` is the index of the first, and `payload` is the whole record.
-    """
+    """A record, or one visit of it, that becomes a dead letter. It contains personal data: never log it."""
 
     record: int
+    """The index of the record among the decoded records."""
     index: int | None
+    """The index of the visit in the record, None for the whole record."""
     fault: Fault
     payload: bytes
+    """The raw bytes of a whole record, or the visit as JSON."""
     several: Mapping[Reason, int] | None = None
+    """If the refusal covers several visits, their number by reason; then `index` is the index of the first, and
+    `payload` is the whole record.
+    """
 
     @property
     def reason(self) -> Reason:

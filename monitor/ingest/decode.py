@@ -72,23 +72,23 @@ _read_single = msgspec.json.Decoder(_Visit).decode
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The n valid visits of decoded records, and the refusals, in the order of the records.
-
-    `persons`: ids, n of them. `row`: the registry's row of the location, -1 for a location outside it, shape (n,).
-    `arrived`, `left`: instants, shape (n,), left ≥ arrived. `record`, `index`: the index of each visit's record, and of
-    the visit in it, shape (n,). `values`: the values of the decoded records. `consent`: whether each visit consents to
-    lower bounds, shape (n,); None if no monitor publishes lower bounds.
-    """
+    """The n valid visits of decoded records, and the refusals, in the order of the records."""
 
     persons: list[str]
+    """Ids, n of them."""
     row: NDArray[np.int64]
+    """The registry's row of the location, -1 for a location outside it, shape (n,)."""
     arrived: NDArray[np.int64]
     left: NDArray[np.int64]
+    """`arrived`, `left`: instants, shape (n,), left ≥ arrived."""
     record: NDArray[np.int64]
     index: NDArray[np.int64]
+    """`record`, `index`: the index of each visit's record, and of the visit in it, shape (n,)."""
     refused: list[Refusal]
     values: Sequence[Value]
+    """The values of the decoded records."""
     consent: NDArray[np.bool_] | None = None
+    """Whether each visit consents to lower bounds, shape (n,); None if no monitor publishes lower bounds."""
 
     def select(self, keep: NDArray[np.int64]) -> Columns:
         """Return the visits with some indexes, in this order, with all refusals."""
@@ -118,29 +118,32 @@ class _Gathered:
     """Visits whose fields have the right types, a list for each field; and refusals.
 
     The fields of a record are checked, looked up and joined while they are in the processor's cache.
-
-    `rows`: the registry's row of each location. `keeps_consent`: whether `consent` is gathered. `arrived`, `left`: by
-    record, the texts of the times, one per line.
-    `missing`: the indexes of visits without `left_at`. `doubtful`: those of visits with an id that is not valid.
-    `counts`: the number of visits by record. `gaps`: one for each record of which not all visits were gathered. `more`:
-    for each record with many invalid visits, the index of the first one that is not in `faults`, and the number of all
-    such visits by reason.
     """
 
     rows: Mapping[str, int]
+    """The registry's row of each location."""
     keeps_consent: bool
+    """Whether `consent` is gathered."""
     persons: list[str] = field(default_factory=list)
     row: list[int] = field(default_factory=list)
     arrived: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    """`arrived`, `left`: by record, the texts of the times, one per line."""
     missing: list[int] = field(default_factory=list)
+    """The indexes of visits without `left_at`."""
     doubtful: list[int] = field(default_factory=list)
+    """The indexes of visits with an id that is not valid."""
     consent: list[bool] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
+    """The number of visits by record."""
     gaps: list[_Gap] = field(default_factory=list)
+    """One for each record of which not all visits were gathered."""
     refused: list[Refusal] = field(default_factory=list)
     faults: list[tuple[int, int, Fault]] = field(default_factory=list)
     more: dict[int, tuple[int, Counter[Reason]]] = field(default_factory=dict)
+    """For each record with many invalid visits, the index of the first one that is not in `faults`, and the number of
+    all such visits by reason.
+    """
 
     def add(self, visits: list[_Visit]) -> None:
         """Add the visits of the next record."""

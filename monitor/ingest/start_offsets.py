@@ -36,20 +36,21 @@ CONTINUES: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to start a partition, and what has to be recorded in the store before.
-
-    `cause`: the label of `recoveries_total`, or `CONTINUES`, which changes nothing. Otherwise `progress` becomes the
-    progress of all shards (with the cause `no_progress`, of those that have none), and the facts are complete from the
-    slot `complete_from` on. `loses`: unread records were lost. `unread`: the records that this client cannot read.
-    """
+    """Where to start a partition, and what has to be recorded in the store before."""
 
     partition: int
     offset: int
     cause: Recovery | Literal[""] = CONTINUES
+    """The label of `recoveries_total`, or `CONTINUES`, which changes nothing. Otherwise `progress` becomes the progress
+    of all shards (with the cause `no_progress`, of those that have none), and the facts are complete from the slot
+    `complete_from` on.
+    """
     progress: int = 0
     complete_from: int = COMPLETE_FROM_START
     loses: bool = False
+    """Unread records were lost."""
     unread: Unreadable | None = None
+    """The records that this client cannot read."""
 
 
 class StartOffsets:

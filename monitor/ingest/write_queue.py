@@ -61,23 +61,25 @@ def count_delays(reported: NDArray[np.int64], left: NDArray[np.int64]) -> Delays
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """The outcome of one poll, or of several.
-
-    `facts`: by poll. `fates`: the number of visits by fate. `cut`: the number of accepted visits that were cut.
-    `began`: when the decoding of the first poll began (`perf_counter`). `delays`: how late the visits were reported.
-    `oldest_stamp`: the oldest timestamp, and `newest_stamps`: the newest one by input partition, in seconds.
-    """
+    """The outcome of one poll, or of several."""
 
     ranges: tuple[OffsetRange, ...]
     facts: tuple[Facts, ...]
+    """By poll."""
     fates: Mapping[str, int]
+    """The number of visits by fate."""
     letters: tuple[DeadLetter, ...]
     records: int
     began: float
+    """When the decoding of the first poll began (`perf_counter`)."""
     delays: Delays
+    """How late the visits were reported."""
     cut: int = 0
+    """The number of accepted visits that were cut."""
     oldest_stamp: float | None = None
+    """The oldest timestamp, and."""
     newest_stamps: Mapping[int, float] = field(default_factory=dict)
+    """The newest one by input partition, in seconds."""
 
     @property
     def size(self) -> int:

@@ -33,15 +33,14 @@ class SignedCount(NamedTuple):
 
 @dataclass(slots=True)
 class TimeAnswers:
-    """The answers about designated times, by monitor and time. None of them is drawn again.
-
-    `noisy`: (tick, noisy count) by location. `drawn`: those whose hot spots or dwell times were drawn. `bounded`: the
-    (shard, number of shards) pairs whose lower bounds were drawn.
-    """
+    """The answers about designated times, by monitor and time. None of them is drawn again."""
 
     noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
+    """(tick, noisy count) by location."""
     drawn: set[tuple[str, int]] = field(default_factory=set)
+    """The monitors and times whose answer about all places was drawn."""
     bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
+    """The (shard, number of shards) pairs whose lower bounds were drawn."""
 
     def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
         """Return whether no location of a shard has had its lower bound drawn.
@@ -65,18 +64,18 @@ class TimeAnswers:
 
 @dataclass(slots=True, kw_only=True)
 class AnswerState(ABC):
-    """What earlier answers of a ledger partition leave for later ones.
-
-    `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
-    visits that it charged. `past`: marks that a period may still contain, but no window. `times`: the answers about
-    designated times. `charged`: the largest ε published about a designated time, among the records that have not
-    expired.
-    """
+    """What earlier answers of a ledger partition leave for later ones."""
 
     marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
+    """Every mark that a window may still contain, even if it no longer runs: a longer window may contain the visits
+    that it charged.
+    """
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
+    """Marks that a period may still contain, but no window."""
     times: TimeAnswers = field(default_factory=TimeAnswers)
+    """The answers about designated times."""
     charged: dict[Charged, Fraction] = field(default_factory=dict)
+    """The largest ε published about a designated time, among the records that have not expired."""
 
     @property
     @abstractmethod

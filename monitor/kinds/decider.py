@@ -22,16 +22,14 @@ from monitor.records.output_records import OutputRecord
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A decision while it is made.
-
-    `known`: the answers of the tick that the ledger contains, by ce_id. They are drawn already. `answers`: the number
-    of new answers by (monitor, status). `unknown`: the shards with a reading that have an unknown answer, each with the
-    cause (`monitor.records.unknown_causes`).
-    """
+    """A decision while it is made."""
 
     known: Mapping[str, OutputRecord]
+    """The answers of the tick that the ledger contains, by ce_id. They are drawn already."""
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The number of new answers by (monitor, status)."""
     unknown: set[tuple[int, str]] = field(default_factory=set)
+    """The shards with a reading that have an unknown answer, each with the cause (`monitor.records.unknown_causes`)."""
 
 
 M = TypeVar("M", bound=Monitor)

@@ -28,28 +28,21 @@ Keys = TypeVar("Keys", bound=ConfiguredMonitor)
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The figures that only one kind has.
-
-    `tree`: for JSON. `text`: a sentence, which `check` prints below `heading` and `introduction`. `is_silence`: whether
-    it is about when the monitor is silent.
-    """
+    """The figures that only one kind has."""
 
     tree: Mapping[str, object]
+    """For JSON."""
     heading: str
     text: str
+    """A sentence, which `check` prints below `heading` and `introduction`."""
     introduction: str = ""
     is_silence: bool = False
+    """Whether it is about when the monitor is silent."""
 
 
 @dataclass(frozen=True)
 class Words(ABC, Generic[Keys]):
     """What there is to say about a monitor. The default of a method is that of a kind which has nothing to say.
-
-    `per`: what one visit is charged for. `limit`: the key that limits how late a visit may be reported. `meaning`: the
-    line of the public notice about the answers of this kind. `in_both_directions`: texts of the registry entry about a
-    kind whose promise is ordinary differential privacy: the relation, and the noise. `note_key`: the key of `note` in
-    the JSON of `check`. `other_share_key`: the key of `find_other_share` there. `charged_per_place`: whether a person
-    who is at several places at once pays at each.
 
     Args:
         monitor: the monitor of the configuration.
@@ -62,12 +55,21 @@ class Words(ABC, Generic[Keys]):
     locations: int
 
     per: ClassVar[str]
+    """What one visit is charged for."""
     limit: ClassVar[str]
+    """The key that limits how late a visit may be reported."""
     meaning: ClassVar[str] = ""
+    """The line of the public notice about the answers of this kind."""
     in_both_directions: ClassVar[tuple[str, str] | None] = None
+    """Texts of the registry entry about a kind whose promise is ordinary differential privacy: the relation, and the
+    noise.
+    """
     note_key: ClassVar[str]
+    """The key of `note` in the JSON of `check`."""
     other_share_key: ClassVar[str] = "first_answer"
+    """The key of `find_other_share` there."""
     charged_per_place: ClassVar[bool] = False
+    """Whether a person who is at several places at once pays at each."""
 
     @property
     def threshold(self) -> int | None:

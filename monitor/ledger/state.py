@@ -21,23 +21,23 @@ from monitor.time.slot_grid import SlotGrid
 
 @dataclass(frozen=True, slots=True)
 class OwnerTerms:
-    """The terms of a ledger partition. Owner records carry them from one owner to the next.
-
-    `partitions`: Q, the number of output partitions that have shards; it never changes. `lost_at`: the instant at which
-    an earlier ledger was lost. `input_topic_id`: the topic that the facts were read from. `input_since`: the slot from
-    which its facts are complete, if those of an earlier topic were lost. `fingerprint`: empty before the first owner.
-    `input_partitions`: the largest known number of partitions of this input topic; brokers with outdated metadata may
-    list fewer. `charges`: the charges of the newest owner's configuration, None if its record does not contain them.
-    """
+    """The terms of a ledger partition. Owner records carry them from one owner to the next."""
 
     service: str
     partitions: int
+    """Q, the number of output partitions that have shards; it never changes."""
     lost_at: int | None = None
+    """The instant at which an earlier ledger was lost."""
     input_topic_id: str = ""
+    """The topic that the facts were read from."""
     input_since: int | None = None
+    """The slot from which its facts are complete, if those of an earlier topic were lost."""
     fingerprint: str = ""
+    """Empty before the first owner."""
     input_partitions: int = 0
+    """The largest known number of partitions of this input topic; brokers with outdated metadata may list fewer."""
     charges: Charges | None = None
+    """The charges of the newest owner's configuration, None if its record does not contain them."""
 
     def has_same_configuration(self, other: OwnerTerms) -> bool:
         """Return whether the owners with these terms ask the same facts and charge the same ε."""
@@ -60,21 +60,22 @@ class OwnerTerms:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A snapshot of what a partition has spent.
-
-    `marks`: by monitor and location, each with the max lead F of its configuration, None if F is not known. `charged`:
-    the largest ε published about a designated time. `unanswered`: the monitors and locations with marks that the last
-    tick may still answer, because the ledger contains a part of it. `owned`: whether there was ever an owner.
-    `charges`: the charges of the newest owner's configuration, None if they are not known.
-    """
+    """A snapshot of what a partition has spent."""
 
     marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
+    """By monitor and location, each with the max lead F of its configuration, None if F is not known."""
     charged: Mapping[Charged, Fraction]
+    """The largest ε published about a designated time."""
     lost_at: int | None
     last_tick: int | None
     unanswered: Collection[tuple[str, str]]
+    """The monitors and locations with marks that the last tick may still answer, because the ledger contains a part of
+    it.
+    """
     owned: bool
+    """Whether there was ever an owner."""
     charges: Charges | None
+    """The charges of the newest owner's configuration, None if they are not known."""
 
 
 def find_later(first: int | None, second: int | None) -> int | None:
@@ -84,29 +85,33 @@ def find_later(first: int | None, second: int | None) -> int | None:
 
 @dataclass(slots=True)
 class LedgerState(AnswerState):
-    """The state of one ledger partition.
-
-    `last_records`: the answers of the last tick, by ce_id. `latest`: those since the last owner record. An
-    owner has appended them in one transaction, unless somebody else has written some. `last_terms`: the terms of the
-    owner that decided the last tick. `last_offset`: the offset of its first answer. `incomplete`: the last tick with
-    answers that are recorded as lost. `expired_until`: the instant of the first remaining record, if earlier ones have
-    expired. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the
-    first owner record (an instant); from then on, ticks had to be decided. `signed`: the signed log of an owner whose
-    answers are signed, else None; it reads the marks and noisy counts as `SignedMark` and `SignedCount`.
-    """
+    """The state of one ledger partition."""
 
     terms: OwnerTerms | None = None
     last_tick: int | None = None
     last_records: dict[str, OutputRecord] = field(default_factory=dict)
+    """The answers of the last tick, by ce_id."""
     latest: list[OutputRecord] = field(default_factory=list)
+    """The answers since the last owner record. An owner has appended them in one transaction, unless somebody else has
+    written some.
+    """
     last_terms: OwnerTerms | None = None
+    """The terms of the owner that decided the last tick."""
     last_offset: int = 0
+    """The offset of the first answer of the last tick."""
     incomplete: int | None = None
+    """The last tick with answers that are recorded as lost."""
     expired_until: int | None = None
+    """The instant of the first remaining record, if earlier ones have expired."""
     records: int = 0
     eras: list[tuple[int | None, int]] = field(default_factory=list)
+    """(last tick before an owner, that owner's F), where F is known."""
     owned_since: int | None = None
+    """The timestamp of the first owner record (an instant); from then on, ticks had to be decided."""
     signed: SignedLog | None = None
+    """The signed log of an owner whose answers are signed, else None; it reads the marks and noisy counts as
+    `SignedMark` and `SignedCount`.
+    """
 
     @property
     def repeats_only_signed(self) -> bool:

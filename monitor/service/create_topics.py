@@ -174,15 +174,14 @@ def date_ledger_loss(clock: Clock, tolerance: int, store_time: Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class _LedgerContents:
-    """The contents of a ledger in which some partitions lack their first record.
-
-    `partly_initialised`: other partitions have one. `interrupted`: an earlier set-up stopped between two partitions, so
-    no answer was published yet. `lost_at`: the latest time of loss in the first records.
-    """
+    """The contents of a ledger in which some partitions lack their first record."""
 
     partly_initialised: bool
+    """Other partitions have one."""
     interrupted: bool
+    """An earlier set-up stopped between two partitions, so no answer was published yet."""
     lost_at: int | None
+    """The latest time of loss in the first records."""
 
 
 def _inspect_ledger(connections: KafkaConnections, ledger: str, states: Sequence[LedgerState]) -> _LedgerContents:

@@ -23,18 +23,16 @@ from monitor.records.output_records import OutputRecord
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The records of one tick, and the number of answers by (monitor, status).
-
-    `unknown`: the shards with a reading that have an unknown answer, each with the cause
-    (`monitor.records.unknown_causes`). `checkpoint`: the signature of the records, if answers are signed. `lost`: the
-    number of answers that a killed owner has appended without a signature. They are not published again.
-    """
+    """The records of one tick, and the number of answers by (monitor, status)."""
 
     records: Sequence[OutputRecord]
     answers: Mapping[tuple[str, str], int]
     unknown: Collection[tuple[int, str]] = ()
+    """The shards with a reading that have an unknown answer, each with the cause (`monitor.records.unknown_causes`)."""
     checkpoint: OutputRecord | None = None
+    """The signature of the records, if answers are signed."""
     lost: int = 0
+    """The number of answers that a killed owner has appended without a signature. They are not published again."""
 
 
 class Decider:

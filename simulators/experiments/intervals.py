@@ -34,10 +34,8 @@ THRESHOLDS: Final = {PEOPLE_FLOW_CELLS: 10, GOWALLA: 3}
 class Widths:
     """The intervals of one ε (of both bounds) and one share of consent, over all draws.
 
-    All averages are over places with `threshold` people or more, and NaN if there are none. `intervals`: the number of
-    these places. `people`: the average count. `below`, `above`: the average distance of the lower and of the upper
-    bound from the count. `width`: the average width. `bounded`: the share of places with a lower bound. `lower_bounds`
-    and `false` are over all places: the number of lower bounds, and of false bounds.
+    All averages are over places with `threshold` people or more, and NaN if there are none.
+    `lower_bounds` and `false` are over all places: the number of lower bounds, and of false bounds.
     """
 
     dataset: str
@@ -45,11 +43,16 @@ class Widths:
     epsilon: Fraction
     share: float
     intervals: int
+    """The number of these places."""
     people: float
+    """The average count."""
     below: float
     above: float
+    """`below`, `above`: the average distance of the lower and of the upper bound from the count."""
     width: float
+    """The average width."""
     bounded: float
+    """The share of places with a lower bound."""
     lower_bounds: int
     false: int
 

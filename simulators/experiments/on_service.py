@@ -47,16 +47,15 @@ class Run:
 
 @dataclass(slots=True)
 class Tally:
-    """The totals of one monitor at one update, over all runs.
-
-    `asked`: safe places evaluated. `alarms`: their alarms. `expected`, `variance`: the mean and the variance of
-    `alarms` by the exact chances.
-    """
+    """The totals of one monitor at one update, over all runs."""
 
     asked: int = 0
+    """Safe places evaluated."""
     alarms: int = 0
+    """Their alarms."""
     expected: float = 0.0
     variance: float = 0.0
+    """`expected`, `variance`: the mean and the variance of `alarms` by the exact chances."""
 
     def add(self, chances: np.ndarray[tuple[int], np.dtype[np.float64]], alarms: int) -> None:
         """Add one run: the alarm chances of the safe places evaluated, and the number of alarms."""

@@ -35,19 +35,18 @@ class AtTimesSetting:
 
 @dataclass(frozen=True, slots=True)
 class AtTimesOutcome:
-    """The figures of a monitor of designated times, as in `measure.Outcome`.
-
-    `covered`: the share of visits that cover a designated time: no other visit can raise an alarm. `worst`, `median`:
-    the ε that a person paid. `evaluations`: of one place per day.
-    """
+    """The figures of a monitor of designated times, as in `measure.Outcome`."""
 
     covered: float
+    """The share of visits that cover a designated time: no other visit can raise an alarm."""
     warned: float
     delay_median: float
     false_alarms: float
     evaluations: int
+    """Of one place per day."""
     worst: float
     median: float
+    """`worst`, `median`: the ε that a person paid."""
 
 
 @dataclass(frozen=True)

@@ -21,33 +21,38 @@ class Outcome:
     """The figures of one way. Delays are in days from the end of a visit to the `as_of` of the first alarm after it.
 
     An alarm warns about a visit if it comes at or after the visit's end and while the visit is in the window.
-    `warned`: the share of (place, day) with a visit for which some visit has an alarm; `visits_warned`: that of visits;
-    `before`: the share whose alarm
-    came before the report. `hidden`: the share without an alarm whose place was paused when the visit was first
-    counted, because an alarm before the visit was still running. `false_alarms`: per 1,000 place-days without a visit
-    in the window, even in hindsight. `false_safe`: answers "safe" with T or more people in the count; `at_threshold`:
-    all answers then, other than pauses. `overtaken`: answers "safe" with fewer than T people counted, but T or more in
-    hindsight; `owed`: all (tick, place) with T or more in hindsight; `overtaken_median`, `overtaken_95`: the days from
-    the first such "safe" of a place in a row to the last. `paused`: the share of place-days. `worst`, `median`: the ε
-    that a person paid, from the numbers published.
     """
 
     warned: float
+    """The share of (place, day) with a visit for which some visit has an alarm."""
     visits_warned: float
+    """The share of visits for which some visit has an alarm."""
     before: float
+    """The share whose alarm came before the report."""
     hidden: float
+    """The share without an alarm whose place was paused when the visit was first counted, because an alarm before the
+    visit was still running.
+    """
     delay_median: float
     delay_95: float
     false_alarms: float
+    """Per 1,000 place-days without a visit in the window, even in hindsight."""
     false_safe: int
+    """Answers "safe" with T or more people in the count."""
     at_threshold: int
+    """All answers then, other than pauses."""
     overtaken: int
+    """Answers "safe" with fewer than T people counted, but T or more in hindsight."""
     owed: int
+    """All (tick, place) with T or more in hindsight."""
     overtaken_median: float
     overtaken_95: float
+    """`overtaken_median`, `overtaken_95`: the days from the first such "safe" of a place in a row to the last."""
     paused: float
+    """The share of place-days."""
     worst: float
     median: float
+    """`worst`, `median`: the ε that a person paid, from the numbers published."""
 
 
 def measure(line: Timeline, answers: Answers, threshold: int) -> Outcome:

@@ -33,17 +33,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """How events become reports.
-
-    `earlier`: how much earlier than its publication an event is reported (microseconds), but not before the visit ends.
-    `extra_people`: the mean of the Poisson number of people at each event beyond the first. `versions`: the versions
-    that are reported: only the first one; all that differ from their predecessor, as further visits of the same person;
-    or only the last one, which counts as the truth.
-    """
+    """How events become reports."""
 
     earlier: int = 0
+    """How much earlier than its publication an event is reported (microseconds), but not before the visit ends."""
     extra_people: float = 0.0
+    """The mean of the Poisson number of people at each event beyond the first."""
     versions: Literal["first", "all", "last"] = "first"
+    """The versions that are reported: only the first one; all that differ from their predecessor, as further visits of
+    the same person; or only the last one, which counts as the truth.
+    """
 
 
 AS_PUBLISHED = Scenario()

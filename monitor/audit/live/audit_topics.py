@@ -33,15 +33,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """The options of `audit --follow`.
-
-    `port`: None for `auditor.port`. `since`: a time of RFC 3339. `result`: the file for the public page, if any.
-    """
+    """The options of `audit --follow`."""
 
     output_only: bool = False
     port: int | None = None
+    """None for `auditor.port`."""
     since: str | None = None
+    """A time of RFC 3339."""
     result: Path | None = None
+    """The file for the public page, if any."""
 
 
 def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str]) -> audit.AuditReport:

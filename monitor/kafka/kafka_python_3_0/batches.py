@@ -51,19 +51,19 @@ class FetchedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The unreadable part of a batch: `records` records at the offsets [first, end).
-
-    `lost`: the records may include visits. `stamp_ms`: the latest broker timestamp of the batch, None if unknown.
-    `why`: the reason, without any content of the batch. `raw`: the fetched bytes of the batch, which are personal data.
-    """
+    """The unreadable part of a batch: `records` records at the offsets [first, end)."""
 
     first: int
     end: int
     records: int
     stamp_ms: int | None
+    """The latest broker timestamp of the batch, None if unknown."""
     why: str
+    """The reason, without any content of the batch."""
     raw: bytes
+    """The fetched bytes of the batch, which are personal data."""
     lost: bool
+    """The records may include visits."""
 
     @property
     def fault(self) -> Fault:

@@ -36,16 +36,15 @@ TRIES: Final = 4
 
 @dataclass
 class FetchState:
-    """The limits and the state of one reader's fetches, which outlive a replaced consumer.
-
-    `tries`: how often a damaged batch is fetched. `stamped_by_brokers`: whether only a broker's timestamp is a
-    stamp (not in a replay). `left`: the bytes that the present poll may still return.
-    """
+    """The limits and the state of one reader's fetches, which outlive a replaced consumer."""
 
     bounds: Bounds = field(default_factory=Bounds)
     tries: int = TRIES
+    """How often a damaged batch is fetched."""
     stamped_by_brokers: bool = True
+    """Whether only a broker's timestamp is a stamp (not in a replay)."""
     left: int = 0
+    """The bytes that the present poll may still return."""
     _failed: dict[Any, tuple[int, int]] = field(default_factory=dict)
 
     def try_again(self, topic_partition: Any, offset: int) -> bool:

@@ -15,17 +15,16 @@ from kafka.errors import CorruptRecordError
 
 
 class FetchedBatch(NamedTuple):
-    """A batch of records, or the marker at the end of a transaction.
-
-    `offset`: that of its first record, at least the offset that was asked for. `producer`: the id of the producer whose
-    transaction contains the batch; None without a transaction. `committed`: whether the marker says so; None for
-    records. `records`: kafka-python's records, decompressed when they are read.
-    """
+    """A batch of records, or the marker at the end of a transaction."""
 
     offset: int
+    """That of its first record, at least the offset that was asked for."""
     producer: int | None
+    """The id of the producer whose transaction contains the batch; None without a transaction."""
     committed: bool | None
+    """Whether the marker says so; None for records."""
     records: Iterable[Any] = ()
+    """Kafka-python's records, decompressed when they are read."""
 
 
 def read_batches(consumer: Any) -> Any:

@@ -26,23 +26,24 @@ Located: TypeAlias = Iterator[tuple[str, Stay]]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The rules by which rows become visits. Durations are in microseconds, or None.
-
-    `stay`: the duration of a visit whose end is not known; None leaves it open. `until`: the instant at which visits
-    end that go on; None refuses them. `merge_gap`: points of one person at one place at most this far apart are merged
-    into one visit, which ends at the last point plus the gap, or at the person's next point elsewhere if that is
-    earlier. `report_delay`: the time from the end of a visit (its beginning if the end is open) to its report.
-    `person_per_day`: the same id on another UTC day is another person. `consent`: the share of people who consent to
-    lower bounds; None writes no such column. `zone`: the zone whose days, of 23 to 25 hours, a stay of whole days has.
-    """
+    """The rules by which rows become visits. Durations are in microseconds, or None."""
 
     stay: int | None = None
+    """The duration of a visit whose end is not known; None leaves it open."""
     until: int | None = None
+    """The instant at which visits end that go on; None refuses them."""
     merge_gap: int | None = None
+    """Points of one person at one place at most this far apart are merged into one visit, which ends at the last point
+    plus the gap, or at the person's next point elsewhere if that is earlier.
+    """
     report_delay: int | None = None
+    """The time from the end of a visit (its beginning if the end is open) to its report."""
     person_per_day: bool = False
+    """The same id on another UTC day is another person."""
     consent: float | None = None
+    """The share of people who consent to lower bounds; None writes no such column."""
     zone: ZoneInfo | None = None
+    """The zone whose days, of 23 to 25 hours, a stay of whole days has."""
 
 
 class Conversion:

@@ -43,14 +43,15 @@ _T = TypeVar("_T")
 class Export(Generic[_T]):
     """The mapping of an export to rows.
 
-    `key`: the key of a document's list of records; None if the document is the list. `record`: what a record is called.
-    `row`: what a row is called, if a record may have several; or "". `split` returns the rows of a record, and `read`
-    reads a row; both raise BadRowError.
+    `split` returns the rows of a record, and `read` reads a row; both raise BadRowError.
     """
 
     key: str | None
+    """The key of a document's list of records; None if the document is the list."""
     record: str
+    """What a record is called."""
     row: str
+    """What a row is called, if a record may have several; or ""."""
     split: Callable[[dict[str, Any]], Iterable[Any]]
     read: Callable[[Any, ZoneInfo | None], _T]
 

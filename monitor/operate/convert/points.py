@@ -39,19 +39,20 @@ class TimeColumns:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The format of a file of points: column names, separator, and format of times.
-
-    `end`: when the person left; None if no column says it. `time_format`: `rfc3339`, `epoch` (seconds), or a `strptime`
-    pattern, in which a space is between a date and a time of two columns. `zone`: the zone of times without an offset.
-    """
+    """The format of a file of points: column names, separator, and format of times."""
 
     person: str = "person_id"
     location: str = "location_id"
     start: TimeColumns = TimeColumns("time_utc")
     end: TimeColumns | None = None
+    """When the person left; None if no column says it."""
     delimiter: str = ","
     time_format: str = RFC3339
+    """`rfc3339`, `epoch` (seconds), or a `strptime` pattern, in which a space is between a date and a time of two
+    columns.
+    """
     zone: ZoneInfo | None = None
+    """The zone of times without an offset."""
 
 
 def read_points(lines: BoundedLines, _path: Path, columns: Columns) -> Rows[Stay]:

@@ -24,17 +24,16 @@ _MAX_RECORDS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A record of the topic of dead letters.
-
-    `at`: its timestamp, an instant. `headers`: None if another program wrote the record. `value`: the refused record or
-    visit, which is personal data.
-    """
+    """A record of the topic of dead letters."""
 
     partition: int
     offset: int
     at: int
+    """Its timestamp, an instant."""
     headers: DeadLetterHeaders | None
+    """None if another program wrote the record."""
     value: bytes = field(repr=False)
+    """The refused record or visit, which is personal data."""
 
 
 @dataclass(frozen=True, slots=True)
