@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -29,6 +30,7 @@ _UNIT: Final = {
     "ms": timedelta(milliseconds=1),
 }
 _ID_BYTES: Final = 256
+_WEEK: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class AuditError(Exception):
@@ -68,6 +70,39 @@ def parse_duration(text: str) -> int:
     if not parts or "".join(amount + unit for amount, unit in parts) != text:
         raise ValueError("expected a duration such as 30s, 1h or 14d")
     return sum((int(amount) * _UNIT[unit] for amount, unit in parts), timedelta()) // _MICROSECOND
+
+
+def is_time_of_day(text: str) -> bool:
+    """Return whether a designated time is a time of day. An instant begins with the four digits of its year."""
+    return not text[:4].isdigit()
+
+
+def parse_time_of_day(text: str) -> tuple[time, frozenset[int]]:
+    """Parse a time of day and the days of the week on which it occurs: `18:00`, `Tue 18:00`, `Mon-Wed,Sat 18:00`.
+
+    The days are numbered from Monday, which is 0. `Fri-Mon` are Friday, Saturday, Sunday and Monday.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    names, space, clock = text.rpartition(" ")
+    if not space:
+        return time.fromisoformat(clock), frozenset(range(7))
+    days: set[int] = set()
+    for part in names.lower().split(","):
+        ends = [_WEEK.index(name) for name in part.split("-", 1)]
+        days.add(ends[-1])
+        day = ends[0]
+        while day != ends[-1]:
+            days.add(day)
+            day = (day + 1) % 7
+    return time.fromisoformat(clock), frozenset(days)
+
+
+def find_occurrences(texts: Iterable[str]) -> frozenset[tuple[time, int]]:
+    """Return the times of day among designated times, each with one day of the week on which it occurs."""
+    parsed = (parse_time_of_day(text) for text in texts if is_time_of_day(text))
+    return frozenset((clock, day) for clock, days in parsed for day in days)
 
 
 @lru_cache(maxsize=4096)

@@ -26,6 +26,7 @@ from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place, co
 from monitor.records.charges_record import Charges, TimeCharges
 from monitor.records.fields import encode, read_epsilon
 from monitor.time.instants import DAY, format_instant
+from monitor.time.times_of_day import read_time_of_day
 
 MAX_CHARGES_BYTES: Final = 64 * 1024
 """The size limit of encoded charges, in bytes. An owner record must fit the lowest allowed `max.message.bytes`."""
@@ -289,9 +290,13 @@ class PeriodPayments:
             yield from charges.times or ()
 
     def _count_max_times(self, time: TimeCharges) -> int:
-        """Return an upper bound of the times in a period: (its days + 3) per time of day, and 1 per single instant."""
-        days = self._parameters.period // DAY + 3
-        return sum(1 if "T" in at else days for at in time.at)
+        """Return an upper bound of the times in a period: 1 for each instant, and the days of each time of day.
+
+        A period touches its days + 3 consecutive dates at most, in any zone and if clocks change.
+        """
+        dates = self._parameters.period // DAY + 3
+        read = map(read_time_of_day, time.at)
+        return sum(1 if one is None else one.count_most(dates) for one in read)
 
 
 def _identify(time: TimeCharges) -> _Times:

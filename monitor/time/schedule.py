@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.time.instants import DAY, parse_instant, to_datetime, to_instant
+from monitor.time.times_of_day import WEEK_DAYS, TimeOfDay, read_time_of_day
 
-# Daily times are limited to 1970 to 2199. This public bound limits the cost of a visit that claims to last millennia.
+# Times of day are limited to 1970 to 2199. This public bound limits the cost of a visit that claims to last millennia.
 _FIRST_DAY: Final = date(1970, 1, 1)
 _LAST_DAY: Final = date(2199, 12, 31)
 _FIRST: Final = to_instant(datetime(1970, 1, 1, tzinfo=UTC))
@@ -41,22 +42,25 @@ class _Table:
 class Schedule:
     """All designated times of one monitor: single instants, and times of day in a time zone (default UTC).
 
+    A day of the week is that of the date in the zone.
+
     When the zone's clocks change, a time of day that occurs twice is evaluated once, the first time, and one that is
     skipped is moved by the length of the gap, as in `datetime`.
     """
 
     instants: tuple[int, ...]
-    daily: tuple[time, ...] = ()
+    times_of_day: tuple[TimeOfDay, ...] = ()
     zone: ZoneInfo | None = None
     _table: _Table | None = field(init=False, repr=False, compare=False, default=None)
     _digest: str | None = field(init=False, repr=False, compare=False, default=None)
 
     @classmethod
     def of(cls, at: tuple[str, ...], timezone: str | None) -> Schedule:
-        """Parse the times of the configuration: `18:00` (daily, in `timezone`) or RFC 3339 instants."""
-        daily = tuple(time.fromisoformat(text) for text in at if "T" not in text.upper())
-        instants = tuple(sorted(parse_instant(text) for text in at if "T" in text.upper()))
-        return cls(instants, daily, ZoneInfo(timezone) if timezone and daily else None)
+        """Parse the times of the configuration: times of day (in `timezone`) and RFC 3339 instants."""
+        read = [(text, read_time_of_day(text)) for text in at]
+        times_of_day = tuple(one for _, one in read if one is not None)
+        instants = tuple(sorted(parse_instant(text) for text, one in read if one is None))
+        return cls(instants, times_of_day, ZoneInfo(timezone) if timezone and times_of_day else None)
 
     def find_between(self, low: int, high: int) -> NDArray[np.int64]:
         """Return the designated times in [low, high), sorted and distinct; shape (n,), microseconds."""
@@ -106,14 +110,17 @@ class Schedule:
         return _Table(low, high, self._merge(np.array(self.instants, np.int64), first, (last - first).days + 1))
 
     def _merge(self, instants: NDArray[np.int64], first: date, days: int) -> NDArray[np.int64]:
-        """Return the instants and the daily times of consecutive days, ascending and distinct.
+        """Return the instants and the times of day of consecutive days, ascending and distinct.
 
         A stable sort is fast, because its input is almost sorted. `numpy.unique` puts every time into a hash table.
         """
         midnight = datetime.combine(first, time(), UTC)
         starts = to_instant(midnight) + DAY * np.arange(days)
-        daily = [to_instant(datetime.combine(first, at, UTC)) - to_instant(midnight) for at in sorted(self.daily)]
-        walls = (starts[:, None] + np.array(daily, np.int64)).ravel()
+        sorted_by_clock = sorted(self.times_of_day)
+        clocks = [to_instant(datetime.combine(first, one.at, UTC)) - to_instant(midnight) for one in sorted_by_clock]
+        week = np.array([[day in one.days for one in sorted_by_clock] for day in WEEK_DAYS], bool)
+        occurs = week[(first.weekday() + np.arange(days)) % len(WEEK_DAYS)]
+        walls = (starts[:, None] + np.array(clocks, np.int64))[occurs]
         times = np.concatenate([instants, walls - _find_offsets(self.zone or UTC, walls)])
         times.sort(kind="stable")
         return times[np.diff(times, prepend=times[:1] - 1) > 0]
@@ -122,7 +129,7 @@ class Schedule:
 def _find_offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the offsets from UTC (µs) of ascending local times, each given as the instant with the same digits in UTC.
 
-    A `datetime` and its `utcoffset` take microseconds. For 66 daily times in 230 years, that would be half a minute at
+    A `datetime` and its `utcoffset` take microseconds. For 66 times of day in 230 years, that would be half a minute at
     each start. So the few changes of the offset are found once for each block of days, and times are looked up in bulk.
     """
     offsets = np.empty_like(walls)

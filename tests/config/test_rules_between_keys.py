@@ -64,10 +64,12 @@ REFUSED: Final[tuple[Refused, ...]] = (
         "for each answer of each location",
         "",
     ),
-    ({"monitors.1.timezone": ABSENT}, "monitors.1.timezone", "the time zone of the daily times in `at`", ""),
+    ({"monitors.1.timezone": ABSENT}, "monitors.1.timezone", "the time zone of the times of day in `at`", ""),
     ({"monitors.1.at": ["18:00", "18:00:00"]}, "monitors.1.at", ONCE, ""),
     ({"monitors.1.at": ["2026-01-05T18:00:00Z", "2026-01-05T19:00:00+01:00"]}, "monitors.1.at", ONCE, ""),
     ({"monitors.1.at": ["18:00", "2026-01-05T09:00:00Z"]}, "monitors.1.at", ONCE, ""),  # 18:00 in Tokyo
+    ({"monitors.1.at": ["Mon-Thu 18:00", "Tue,Sat 18:00"]}, "monitors.1.at", ONCE, "Remove"),
+    ({"monitors.1.at": ["Mon 18:00", "2026-01-05T09:00:00Z"]}, "monitors.1.at", ONCE, ""),  # a Monday
     (
         {"kafka.topics.dead_letters": "visits"},
         "kafka.topics.dead_letters",

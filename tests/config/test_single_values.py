@@ -27,7 +27,7 @@ INVALID: Final[tuple[tuple[str, str, tuple[object, ...]], ...]] = (
     (
         "monitors.1.at.0",
         "a time of day in quotes",
-        ("24:00", "18:60", "8:00", "18.00", "evening", "18:00Z", "2026-01-05T18:00:00", None),
+        ("24:00", "18:60", "8:00", "18.00", "evening", "18:00Z", "2026-01-05T18:00:00", "Tues 18:00", "Tue", None),
     ),
     ("monitors.1.timezone", "IANA", ("Asia/Tokio", "Europe", "../etc/passwd", "", 9, "GMT+25")),
     ("service.name", NAME, ("new york", "tōkyō", "", "a" * 101, 7, "a.b", "a\n")),
@@ -73,6 +73,7 @@ REMEDIES: Final[tuple[tuple[str, object, str], ...]] = (
     ("monitors.1.at.0", 1440, "unquoted 24:00 as the number 1440: put it in quotes"),
     ("monitors.1.at.0", "24:00", 'Midnight is "00:00", the beginning of the next day.'),
     ("monitors.1.at.0", "8:00", "two digits each"),
+    ("monitors.1.at.0", "Tuesday 18:00", "days with three letters"),
     ("monitors.1.at.0", "2026-02-30T18:00:00Z", "Correct the instant: "),
     ("redis.url", "localhost:6379", "Begin it with redis://, rediss://, unix://."),
     ("redis.url", "https://localhost:6379", "Begin it with redis://, rediss://, unix://."),
@@ -147,7 +148,7 @@ def test_valid_designated_times(load: Any) -> None:
     monitor = load({"monitors.1.at": at}).monitors[1]
     assert monitor.at == tuple(at)
     times = Schedule.of(monitor.at, monitor.timezone)
-    assert [time.isoformat() for time in times.daily] == ["18:00:30", "00:00:00"]
+    assert [one.text for one in times.times_of_day] == ["18:00:30", "00:00:00"]
     assert [instant % SECOND for instant in times.instants] == [SECOND // 2]
 
 

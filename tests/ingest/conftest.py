@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import time
 from fractions import Fraction
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -40,7 +38,7 @@ def parameters() -> Parameters:
         grid=SlotGrid(parse_instant("2026-11-19T00:00:00+09:00"), HOUR),
         over_time=(watch("short", (0, 1), _rule(3)), watch("long", (1, 2), _rule(8))),
         at_times=(
-            AtTimes("evening", Schedule((), (time(18),), ZoneInfo("Asia/Tokyo")), Fraction(1), 5, 4 * HOUR),
+            AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 5, 4 * HOUR),
             AtTimes("noon", Schedule((instant, instant + 90 * MINUTE)), Fraction(1), 5, 2 * HOUR),
             AtTimes("late", Schedule((instant, instant + 30 * MINUTE)), Fraction(1), 5, DAY),
         ),

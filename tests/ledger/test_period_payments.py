@@ -127,6 +127,14 @@ class TestOthers:
         old = replace_monitors(parameters, at_times=(other,))
         assert compute_total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
 
+    @pytest.mark.parametrize(("at", "most"), [("Tue 12:10", 1), ("Tue,Sat 12:10", 2), ("Mon-Fri 12:10", 5)])
+    def test_days_of_other_owners_count(self, at: str, most: int, parameters: Parameters) -> None:
+        """A time of day on days of the week counts as often as its days occur in the dates of a period: six here."""
+        (noon,) = parameters.select(AtTimes)
+        other = replace(noon, name="weekly", times=Schedule.of((at,), "UTC"))
+        old = replace_monitors(parameters, at_times=(other,))
+        assert compute_total(parameters, {0: old, 1: old}, 2) == worst(parameters) + most
+
     @pytest.mark.promise(15)
     @pytest.mark.parametrize(
         ("others", "more"), [(("12:10", "12:20"), 2), (("12:10", "12:10"), 1), (("12:00", "12:10"), 1)]

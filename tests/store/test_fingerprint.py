@@ -20,6 +20,7 @@ from monitor.privacy.dwell import DwellRule
 from monitor.store.fingerprint import compute_fingerprint
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
+from monitor.time.times_of_day import TimeOfDay
 from tests.builders import replace_monitors
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
@@ -130,7 +131,7 @@ def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
     for rules in ("Cairo", "Johannesburg"):
         with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
             zone = ZoneInfo.from_file(file, key="Africa/Cairo")
-        times = Schedule((), (time(18),), zone)
+        times = Schedule((), (TimeOfDay(time(18)),), zone)
         changed = replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], times=times),))
         digits.add(compute_fingerprint(changed, KEY_DIGEST, TOPIC))
     assert len(digits) == 2

@@ -19,16 +19,23 @@ from msgspec import Struct
 from monitor.audit.findings import FORM, TICKS
 from monitor.audit.history import History, Memory
 from monitor.audit.kinds.monitor import C, Check, Counts, Monitor, Part, Prove, Scope, Use
-from monitor.audit.parsing import format_utc, parse_duration, parse_epsilon, parse_instant
+from monitor.audit.parsing import (
+    find_occurrences,
+    format_utc,
+    is_time_of_day,
+    parse_duration,
+    parse_epsilon,
+    parse_instant,
+)
 from monitor.audit.records import Answer, Digest, Instant, People, Record, Status
 from monitor.audit.shared_terms import Grid, SharedTerms, hash_text
 from monitor.audit.visits import AcceptedVisit
 
 _FIRST_DAY: Final = date(1970, 1, 1)
-_DAYS: Final = (date(2200, 1, 1) - _FIRST_DAY).days  # daily times outside these days are left out
+_DAYS: Final = (date(2200, 1, 1) - _FIRST_DAY).days  # times of day outside these days are left out
 _DAY: Final = 24 * 3600 * 1_000_000
-_RECURS: Final = 3 * _DAY
-"""A span that contains each time of day, in microseconds."""
+_RECURS: Final = 9 * _DAY
+"""A span that contains each time of day on each day of the week, in microseconds, also if a zone skips a day."""
 
 
 class Timed(Answer, frozen=True, kw_only=True):
@@ -62,26 +69,28 @@ class TimeCharges(Struct, frozen=True):
         parse_duration(self.horizon)
         self.list_moments()
 
-    def list_moments(self) -> frozenset[int | str]:
-        """Return the designated times: instants, and times of day as HH:MM:SS."""
-        return frozenset(
-            parse_instant(text) if "T" in text.upper() else time.fromisoformat(text).isoformat() for text in self.at
-        )
+    def list_moments(self) -> frozenset[int | tuple[time, int]]:
+        """Return the designated times: instants, and times of day with a day of the week."""
+        instants = frozenset(parse_instant(text) for text in self.at if not is_time_of_day(text))
+        return instants | find_occurrences(self.at)
 
     def list_charges(self) -> Iterator[Hashable]:
         """Yield the charge of all designated times."""
         moments = self.list_moments()
-        zone = self.timezone if any(isinstance(moment, str) for moment in moments) else None
+        zone = self.timezone if any(isinstance(moment, tuple) for moment in moments) else None
         yield self.monitor, self.kind, self.epsilon, parse_duration(self.horizon), zone, moments
 
 
 @dataclass(frozen=True)
 class TimedMonitor(Monitor[C]):
-    """The common part of monitors of designated times: ε per time, and the horizon in microseconds."""
+    """The common part of monitors of designated times: ε per time, and the horizon in microseconds.
+
+    `weekly`: the times of day, each with a day of the week in `zone` on which it occurs. Monday is 0.
+    """
 
     name: str
     instants: tuple[int, ...]
-    daily: tuple[time, ...]
+    weekly: frozenset[tuple[time, int]]
     zone: ZoneInfo | None
     horizon: int
     epsilon: Fraction
@@ -92,9 +101,9 @@ class TimedMonitor(Monitor[C]):
         If a time of day occurs twice because the clocks change, the first one counts.
         """
         times = {at for at in self.instants if low <= at < high}
-        if self.daily and low < high:
+        if self.weekly and low < high:
             for day in range(max(0, low // _DAY - 1), min(_DAYS, high // _DAY + 2)):
-                times.update(at for at in _find_times_of_day(day, self.daily, self.zone) if low <= at < high)
+                times.update(at for at in _find_times_of_day(day, self.weekly, self.zone) if low <= at < high)
         return sorted(times)
 
     def find_final_times(self, tick: int, grid: Grid) -> list[int]:
@@ -103,7 +112,7 @@ class TimedMonitor(Monitor[C]):
 
     def has_time(self, low: int, high: int) -> bool:
         """Return whether there is a designated time τ with low ≤ τ < high."""
-        # A time of day recurs, so the last days suffice.
+        # A time of day recurs each week, so the last days suffice.
         recent = self.find_times(max(low, high - _RECURS), high)
         return any(low <= at < high for at in self.instants) or bool(recent)
 
@@ -113,7 +122,7 @@ class TimedMonitor(Monitor[C]):
 
     def state_charge(self, kind: str, epsilon: Fraction) -> Hashable:
         """Return a charge of all designated times."""
-        moments: frozenset[int | str] = frozenset((*self.instants, *(at.isoformat() for at in self.daily)))
+        moments = frozenset(self.instants) | self.weekly
         return self.name, kind, epsilon, self.horizon, None if self.zone is None else self.zone.key, moments
 
     def find_lifetime(self, grid: Grid) -> int:
@@ -123,23 +132,23 @@ class TimedMonitor(Monitor[C]):
 
 def parse_timed(monitor: Any) -> dict[str, Any]:
     """Parse the keys that all monitors of designated times have."""
-    instants = tuple(text for text in monitor["at"] if "T" in text.upper())
-    daily = tuple(time.fromisoformat(text) for text in monitor["at"] if text not in instants)
+    weekly = find_occurrences(monitor["at"])
     return {
         "name": monitor["name"],
-        "instants": tuple(parse_instant(text) for text in instants),
-        "daily": daily,
-        "zone": ZoneInfo(monitor["timezone"]) if daily else None,
+        "instants": tuple(parse_instant(text) for text in monitor["at"] if not is_time_of_day(text)),
+        "weekly": weekly,
+        "zone": ZoneInfo(monitor["timezone"]) if weekly else None,
         "horizon": parse_duration(monitor["reporting_horizon"]),
         "epsilon": parse_epsilon(monitor["epsilon"]),
     }
 
 
 @lru_cache(maxsize=65_536)
-def _find_times_of_day(day: int, daily: tuple[time, ...], zone: ZoneInfo | None) -> tuple[int, ...]:
+def _find_times_of_day(day: int, weekly: frozenset[tuple[time, int]], zone: ZoneInfo | None) -> tuple[int, ...]:
     """Return the instants of times of day on a day of their zone, given as days since 1970."""
     on_day = _FIRST_DAY + timedelta(days=day)
-    return tuple(parse_instant(datetime.combine(on_day, at, zone).isoformat()) for at in daily)
+    clocks = (clock for clock, week_day in weekly if week_day == on_day.weekday())
+    return tuple(parse_instant(datetime.combine(on_day, clock, zone).isoformat()) for clock in clocks)
 
 
 class TimedCounts(Counts):

@@ -38,7 +38,7 @@ class ChargedTimes:
             kind=self.kind,
             epsilon=self.epsilon,
             horizon=format_duration(self.horizon),
-            at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),
+            at=(*(one.text for one in sorted(times.times_of_day)), *(format_instant(at) for at in times.instants)),
             timezone=None if times.zone is None else times.zone.key,
             # Another time zone database may map the zone's name to other instants.
             instants=times.digest()[:_DIGITS],

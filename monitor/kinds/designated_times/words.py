@@ -34,8 +34,8 @@ class TimedWords(Words[Keys]):
         return self.monitor.epsilon
 
     def name_times(self) -> str:
-        """Return the designated times as configured, with the time zone of daily times."""
-        return ", ".join(self.monitor.at) + (f" ({self.monitor.timezone})" if self.monitor.has_daily else "")
+        """Return the designated times as configured, with the time zone of times of day."""
+        return ", ".join(self.monitor.at) + (f" ({self.monitor.timezone})" if self.monitor.has_times_of_day else "")
 
     def spell_horizon(self) -> str:
         """Return the reporting horizon in words."""

@@ -84,8 +84,8 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @_add("--answers", "over_time: fix the number of noisy answers per window (k).")
 @_add("--accept-ahead", "over_time: accept_ahead plus default_stay in whole slots; 0s by default.", read_duration)
 @_add("--locations", "over_time: the number of locations that share ε; 1 by default.")
-@click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.')
-@click.option("--timezone", help="at_times: the time zone of daily times; UTC by default.")
+@click.option("--at", multiple=True, help='at_times: a designated time ("18:00", "Tue 18:00") or an instant.')
+@click.option("--timezone", help="at_times: the time zone of times of day; UTC by default.")
 @_add("--horizon", "at_times: how long after a designated time reports count; 1d by default.", _read_length)
 @add_delays_option
 @_add("--counts-at-least", "The least share of visits that must be reported in time (see --delays).", _read_chance)

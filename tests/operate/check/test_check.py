@@ -116,6 +116,10 @@ def test_fifteen_evenings_in_fourteen_days(evening: Callable[..., AtTimesMonitor
     # evenings   |--24 h--|--24 h--| … |--23 h--| … |     15 of them in 13·24 + 23 h < 14 days
     assert evening("18:00").count_most_times(14 * DAY) == 15
     assert evening("18:00", timezone="Asia/Tokyo").count_most_times(14 * DAY) == 14
+    # Tuesdays   |--7 d--|--7 d - 1 h--|   three of them in 14 days if clocks change in between
+    assert evening("Tue 18:00").count_most_times(14 * DAY) == 3
+    assert evening("Tue 18:00", timezone="Asia/Tokyo").count_most_times(14 * DAY) == 2
+    assert evening("Mon-Fri 18:00", timezone="Asia/Tokyo").count_most_times(8 * DAY) == 6
 
 
 def test_the_interval_is_half_open(evening: Callable[..., AtTimesMonitor]) -> None:
