@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from fractions import Fraction
 from functools import cache, lru_cache, partial
 from typing import Final, Literal
 
 from monitor.client.designated_time import Snapshots, calls_others_safe, find_upper_bound
+from monitor.client.strength import Strength, count_draws, judge_strength
 from monitor.client.subscriber_view import AlertSubject, SubscriberView
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.locations import find_shard
 from monitor.kinds.over_time.record import OverTimeAlert
+from monitor.privacy.over_time import compute_p_value
 from monitor.time.instants import DAY, parse_instant, to_datetime, to_instant
 
 State = Literal["safe", "noisy_count", "paused", "unknown"]
@@ -66,6 +69,10 @@ class Answer:
 
     `count_at_most` is None without a certain upper bound. A `count_at_least` of 0 has no information. `last_alarm` is
     the monitor's last noisy count while it still counts, whatever the state is now: None if there is none.
+
+    `p_value`: the largest chance per update of a noisy count this high from fewer than `about.threshold` people.
+    `strength`: "far_above" if noise alone does this less than once a year at all places together, else "just_above".
+    Both are None without a noisy count that is compared with a known threshold.
     """
 
     state: State
@@ -76,6 +83,8 @@ class Answer:
     count_at_least: int = 0
     about: About | None = None
     last_alarm: Answer | None = None
+    p_value: float | None = field(default=None, compare=False)
+    strength: Strength | None = field(default=None, compare=False)
 
     def at(self, now: int, slot: int) -> Answer:
         """Return the answer as it has to be read at an instant: unknown if it is not valid then.
@@ -100,7 +109,8 @@ class Answer:
         return min((one for one in ends if one is not None), default=None)
 
     def _unknown(self, reason: Reason) -> Answer:
-        return replace(self, state="unknown", reason=reason, count_at_most=None, count_at_least=0)
+        unknown = replace(self, state="unknown", reason=reason, count_at_most=None, count_at_least=0)
+        return replace(unknown, p_value=None, strength=None)
 
     @property
     def caution(self) -> tuple[int, int, str]:
@@ -277,7 +287,7 @@ class KnownPlaces:
         until, least = self._valid_until(as_of, final=True), snapshots.bounds.get(location_id, 0)
         about = _make_about(monitor, "at_times", snapshots.time, snapshot.threshold)
         most = find_upper_bound(least, noisy.noisy_count)
-        return Answer("noisy_count", "noisy", counted, until, most, least, about)
+        return self._compare(Answer("noisy_count", "noisy", counted, until, most, least, about), snapshot.epsilon)
 
     def find_last_alarm(self, alert: OverTimeAlert) -> Answer | None:
         """Return the last noisy count that an `over_time` record repeats, as of its own tick; None if it repeats none.
@@ -294,7 +304,17 @@ class KnownPlaces:
         start, threshold = (to_datetime(parse_instant(own.window_start)), own.threshold) if own else (None, None)
         about = About(alert.monitor, "over_time", start, to_datetime(counted), threshold)
         until = self._valid_until(min(max(0, as_of + (mark.until - alert.tick) * self.slot), _LAST))
-        return Answer("noisy_count", "noisy", counted, until, mark.noisy_count, about=about)
+        return self._compare(
+            Answer("noisy_count", "noisy", counted, until, mark.noisy_count, about=about), mark.epsilon
+        )
+
+    def _compare(self, alarm: Answer, epsilon: Fraction) -> Answer:
+        """Return an alarm with its strength; unchanged if it has no upper bound, or its threshold is not known."""
+        threshold = alarm.about.threshold if alarm.about else None
+        if threshold is None or alarm.count_at_most is None or alarm.count_at_most < threshold:
+            return alarm
+        p_value = compute_p_value(epsilon, threshold, alarm.count_at_most)
+        return replace(alarm, p_value=p_value, strength=judge_strength(p_value, count_draws(self.view, self.slot)))
 
     def _find_named(self, location_id: str) -> Iterator[Answer]:
         for total, location, most in self.view.named_places:
@@ -319,9 +339,10 @@ class KnownPlaces:
             alert.monitor, "over_time", to_datetime(parse_instant(alert.window_start)), end, alert.threshold, resumes_at
         )
         alarm = self.find_last_alarm(alert)
-        return Answer(
+        answer = Answer(
             alert.status, _REASONS[alert.status], as_of, until, alert.upper_bound, about=about, last_alarm=alarm
         )
+        return self._compare(answer, alert.epsilon) if alert.status == "noisy_count" else answer
 
     def _read_snapshot(
         self, monitor: str, snapshots: Snapshots, shard: int, location_id: str, alarm: Answer | None

@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 
 from monitor.client.current_answers import Answer
 from monitor.client.designated_time import AtTime
+from monitor.client.strength import STRENGTHS, count_draws, judge_strength
 from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, TotalChange
 from monitor.kinds.designated_times.record import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
+from monitor.privacy.over_time import compute_p_value
 from monitor.time.instants import DAY, format_duration, parse_instant, to_datetime
 from monitor.time.slot_grid import SlotGrid
 from monitor.values.wording import PEOPLE
@@ -54,13 +56,13 @@ class Words:
         """Return what a location is called."""
         return self.names.get(location_id, location_id)
 
-    def alert(self, alert: OverTimeAlert) -> str:
-        """Describe the state of one location (`over_time`) at its latest tick."""
+    def alert(self, alert: OverTimeAlert, draws: float) -> str:
+        """Describe the state of one location (`over_time`) at its latest tick. `draws`: as in `count_draws`."""
         since = moment(alert.window_start)
         if alert.status == "noisy_count":
             return (
-                f"at most {alert.count_at_most} {PEOPLE} since {since} (certain); with fewer than "
-                f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value or 0)}"
+                f"at most {alert.count_at_most} {PEOPLE} since {since} (certain), {_describe_strength(alert, draws)}: "
+                f"with fewer, the chance of an answer this high is {chance(alert.p_value or 0)}"
             )
         if alert.status == "paused" and alert.resumes_at:
             lost = "" if alert.answers else " (an earlier ledger was lost, so all ε counts as spent)"
@@ -71,16 +73,19 @@ class Words:
 
     def last_alarm(self, alarm: Answer) -> str:
         """Describe an earlier alarm that still counts."""
-        return f"alarm on {moment(alarm.as_of or 0)}, at most {alarm.count_at_most} {PEOPLE}"
+        text = f"alarm on {moment(alarm.as_of or 0)}, at most {alarm.count_at_most} {PEOPLE}"
+        if alarm.strength is None or alarm.about is None:
+            return text
+        return f"{text}, {STRENGTHS[alarm.strength]} {alarm.about.threshold}"
 
     def too_old(self, as_of: str) -> str:
         """Describe an item whose answer is no longer valid."""
         return f"unknown: nothing newer since {moment(as_of)}"
 
-    def at_time(self, at: AtTime) -> str:
-        """Describe all locations at one designated time."""
+    def at_time(self, at: AtTime, draws: float) -> str:
+        """Describe all locations at one designated time. `draws`: as in `count_draws`."""
         parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {PEOPLE})"]
-        parts += [f"{self.name(place)} {_describe_bounds(at, place)}" for place in at.bounds]
+        parts += [f"{self.name(place)} {_describe_bounds(at, place, draws)}" for place in at.bounds]
         parts += _describe_unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
@@ -88,41 +93,52 @@ class Words:
         """Describe the answer about all places together at one designated time. Name at most `most` places."""
         return _UNKNOWN if snapshot.status == "unknown" else snapshot.describe(self.name, most)
 
-    def alert_news(self, change: AlertChange) -> str:
-        """Describe the change of one location (`over_time`)."""
+    def alert_news(self, change: AlertChange, draws: float) -> str:
+        """Describe the change of one location (`over_time`). `draws`: as in `count_draws`."""
         alert = change.now
         if alert.status == "noisy_count":
             window = length(parse_instant(alert.as_of) - parse_instant(alert.window_start))
             most = f"at most {alert.count_at_most} {PEOPLE}"
-            return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy)"
+            strength = _describe_strength(alert, draws)
+            return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy), {strength}"
         before = None if change.before is None else change.before.status
         if alert.status == "paused" and alert.resumes_at and before == "noisy_count":
             return f"{self.name(alert.location_id)}: paused until {moment(alert.resumes_at)}, its ε is spent"
         if (before, alert.status) == ("paused", "safe"):
             return f"{self.name(alert.location_id)}: answers again; safe: fewer than {alert.threshold} {PEOPLE}"
-        return f"{self.name(alert.location_id)}: {self.alert(alert)}"
+        return f"{self.name(alert.location_id)}: {self.alert(alert, draws)}"
 
-    def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
+    def time_news(self, at: AtTime, fresh: Mapping[str, int], draws: float) -> str:
         """Describe the change of one designated time: the number of safe locations, and the new bounds.
 
         Lower bounds are published once, so every lower bound is new.
         """
         parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_describe_unknown(at)]
         places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.bounds.keys()))
-        parts += [f"{self.name(place)} {_describe_bounds(at, place, f' {PEOPLE}')}" for place in places]
+        parts += [f"{self.name(place)} {_describe_bounds(at, place, draws, f' {PEOPLE}')}" for place in places]
         return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
 
 
-def _describe_bounds(at: AtTime, place: str, people: str = "") -> str:
-    """Return the certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
+def _describe_strength(alert: OverTimeAlert, draws: float) -> str:
+    """Return how far above its threshold a noisy count is."""
+    return f"{STRENGTHS[judge_strength(alert.p_value or 0, draws)]} {alert.threshold}"
+
+
+def _describe_bounds(at: AtTime, place: str, draws: float, people: str = "") -> str:
+    """Return the certain bounds of a count as text, and how far above the threshold a noisy count is.
+
+    A lower bound of 0 has no information, so it is left out.
+    """
     least, most = at.bounds[place]
     if most is None:
         return f"at least {least}{people}"
-    if not least:
-        return f"at most {most}{people}"
-    if place in at.noisy_counts:
-        return f"at least {least}{people} (at most {most} before later reports)"
-    return f"{least} to {most}{people}"
+    if place not in at.noisy_counts:
+        return f"{least} to {most}{people}" if least else f"at most {most}{people}"
+    p_value = compute_p_value(at.sample.epsilon, at.sample.threshold, most)
+    strength = f"{STRENGTHS[judge_strength(p_value, draws)]} {at.sample.threshold}"
+    if least:
+        return f"at least {least}{people} (at most {most} before later reports, {strength})"
+    return f"at most {most}{people} ({strength})"
 
 
 def _describe_unknown(at: AtTime) -> list[str]:
@@ -159,17 +175,18 @@ class News:
     def lines(self, view: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
         """Return the news for changes of the view. A designated time is reported once all of its shards are known."""
         lines: list[NewsLine] = []
+        draws = count_draws(view, self._words.grid.length)
         for change in changes:
             if isinstance(change, AlertChange):
-                lines.append(NewsLine(self._words.alert_news(change), change.now.status))
+                lines.append(NewsLine(self._words.alert_news(change, draws), change.now.status))
             elif isinstance(change, TotalChange):
                 text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.total(change.now, NAMED)}"
                 lines.append(NewsLine(text, total_status(change.now)))
             else:
                 self._new_counts.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
-        return [*lines, *self._time_lines(view)]
+        return [*lines, *self._time_lines(view, draws)]
 
-    def _time_lines(self, view: SubscriberView) -> Iterator[NewsLine]:
+    def _time_lines(self, view: SubscriberView, draws: float) -> Iterator[NewsLine]:
         """Yield the news of designated times whose shards are all known. The shards may arrive in several polls."""
         pending = self._new_counts
         self._new_counts = {}
@@ -181,4 +198,4 @@ class News:
                 self._new_counts[at.monitor, at.time] = counts
                 continue
             status = "noisy_count" if counts else "safe" if at.is_known else "unknown"
-            yield NewsLine(self._words.time_news(at, counts), status)
+            yield NewsLine(self._words.time_news(at, counts, draws), status)

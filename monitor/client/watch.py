@@ -17,6 +17,7 @@ from monitor.client.current_answers import VALID_SLOTS, KnownPlaces
 from monitor.client.describe_records import NAMED, News, NewsLine, Words, moment, total_status
 from monitor.client.designated_time import AtTime
 from monitor.client.places import Places, open_configured
+from monitor.client.strength import count_draws
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import ValidConfig
 from monitor.kinds.over_time.record import OverTimeAlert
@@ -82,6 +83,7 @@ class _Items:
     def __init__(self, subscriber_view: SubscriberView, words: Words, now: int) -> None:
         self._view, self._tick, self._words = subscriber_view, subscriber_view.tick, words
         self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
+        self._draws = count_draws(subscriber_view, words.grid.length)
 
     def list_rows(self, most: int | None = None) -> Iterator[_Row]:
         """Yield a row for each location, designated time, and answer about all places together.
@@ -100,7 +102,10 @@ class _Items:
         if self._known.is_old(alert.as_of):
             status, text = "unknown", self._words.too_old(alert.as_of)
         else:
-            status, text = alert.status, self._words.alert(alert) + self._describe_age(alert.tick, alert.as_of)
+            status, text = (
+                alert.status,
+                self._words.alert(alert, self._draws) + self._describe_age(alert.tick, alert.as_of),
+            )
         alarm = self._known.find_last_alarm(alert)
         if status == "noisy_count" or alarm is None or self._known.now() > (alarm.valid_until or 0):
             return status, text
@@ -111,7 +116,7 @@ class _Items:
         if self._known.is_old(at.sample.as_of, final=at.final):
             return "unknown", self._words.too_old(at.sample.as_of)
         status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
-        return status, self._words.at_time(at) + self._describe_age(at.tick, at.sample.as_of)
+        return status, self._words.at_time(at, self._draws) + self._describe_age(at.tick, at.sample.as_of)
 
     def _describe_age(self, tick: int, as_of: str) -> str:
         return f" (as of {moment(as_of)})" if self._tick is not None and tick < self._tick else ""

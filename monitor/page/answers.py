@@ -31,7 +31,13 @@ CSV_COLUMNS: Final = (
     "reason",
     "last_alarm_as_of",
     "last_alarm_at_most",
+    "p_value",
+    "strength",
+    "last_alarm_p_value",
+    "last_alarm_strength",
 )
+_LEADING: Final = (*CSV_COLUMNS[4:10], "p_value", "strength", "last_alarm")
+"""What the answer that counts says about its place."""
 _FORMULA: Final = re.compile(r"""(^|[;,|\t\r\n])(["'\s]*)(?=[=+@-])|^(?=[\t\r])""")
 """Where a formula could begin. Spreadsheets of some countries separate cells by other characters than a comma."""
 
@@ -54,6 +60,8 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
         "valid_until": None if answer.valid_until is None else format_instant(answer.valid_until),
         "count_at_most": answer.count_at_most,
         "count_at_least": answer.count_at_least,
+        "p_value": answer.p_value,
+        "strength": answer.strength,
         "last_alarm": alarm and describe_answer(alarm, alarm.reason),
     }
     return {name: value for name, value in described.items() if value is not None}
@@ -62,7 +70,7 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
 def describe_place(place: Place) -> dict[str, Any]:
     """Return a place as JSON: the registry's fields, the answer that counts, and the answers of all monitors."""
     leading = describe_answer(place.leading, place.find_reason(place.leading))
-    answer = {name: leading[name] for name in (*CSV_COLUMNS[4:10], "last_alarm") if name in leading}
+    answer = {name: leading[name] for name in _LEADING if name in leading}
     answers = [describe_answer(each, place.find_reason(each)) for each in place.answers]
     return _describe_location(place) | answer | {"answers": answers}
 
@@ -99,6 +107,7 @@ def write_locations_csv(present: Snapshot) -> bytes:
         row = describe_place(place) | {"location_id": place.location.id}
         if (alarm := row.get("last_alarm")) is not None:
             row |= {"last_alarm_as_of": alarm["as_of"], "last_alarm_at_most": alarm.get("count_at_most", "")}
+            row |= {f"last_alarm_{name}": alarm.get(name, "") for name in ("p_value", "strength")}
         writer.writerow([_escape_formula(row.get(column, "")) for column in CSV_COLUMNS])
     return text.getvalue().encode()
 

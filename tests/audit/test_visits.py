@@ -176,6 +176,7 @@ def test_times_on_days_of_the_week(tiny: Tiny) -> None:
     """A day of the week is that of the date in the time zone: in Tokyo, Tuesday begins on Monday at 15:00 UTC."""
     tiny.config = tiny.config.replace('["02:30"]', '["Tue-Wed 02:30"]').replace("Europe/London", "Asia/Tokyo")
     monitor = read_terms(tiny.write()[1]).monitors[1]
+    assert isinstance(monitor, AtTimesMonitor)
     hour = 3_600_000_000
     monday = 1_774_828_800_000_000  # 2026-03-30T00:00:00Z
     times = monitor.find_times(monday - 24 * hour, monday + 14 * 24 * hour)

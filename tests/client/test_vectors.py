@@ -32,7 +32,8 @@ def describe(known: Known) -> dict[str, Any]:
 
 
 def _describe_answer(answer: Answer) -> dict[str, Any]:
-    described = {name: value for name, value in asdict(answer).items() if name != "last_alarm"}
+    others = {"last_alarm", "p_value", "strength"}  # the contract leaves the strength of an alarm to the client
+    described = {name: value for name, value in asdict(answer).items() if name not in others}
     about = answer.about and {
         key: to_instant(value) if isinstance(value, datetime) else value for key, value in asdict(answer.about).items()
     }

@@ -139,6 +139,10 @@ def test_other_formats_agree(page: Page) -> None:
     assert {row["location_id"]: row["state"] for row in rows} == states
     alarms = {row["location_id"]: row["last_alarm_at_most"] for row in rows if row["last_alarm_as_of"]}
     assert alarms == {"market": "14", "library": "12"}
+    strengths = {row["location_id"]: row["last_alarm_strength"] for row in rows if row["last_alarm_p_value"]}
+    assert strengths == {
+        name: place["last_alarm"]["strength"] for name, place in by_id(page).items() if "last_alarm" in place
+    }
     features = get(page, "/v1/locations.geojson").json["features"]
     assert {feature["id"]: feature["properties"]["state"] for feature in features} == states
     assert [feature["id"] for feature in features if feature["geometry"] is None] == ["bus-library"]
