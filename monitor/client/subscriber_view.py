@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from monitor.client.designated_time import AtTime, Snapshots
-from monitor.kinds.all_records import TOTALS
+from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
 from monitor.kinds.designated_times.record import TotalSnapshot
 from monitor.kinds.locations import Registry

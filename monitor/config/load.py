@@ -153,7 +153,7 @@ class _Parser:
             *first, last = KINDS
             self.problems.append(Problem(f"{key}.kind", value, f"{', '.join(first)} or {last}", "Set one of them."))
             return None
-        return self._validate(known.keys, entry, key) or self._validate_keys(known.keys, entry)
+        return self._validate(known, entry, key) or self._validate_keys(known, entry)
 
     def _validate(self, model: type[Model], value: object, key: str) -> Model | None:
         try:

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from monitor.ingest.dead_letters import SINGLE, Refusal, Value, refuse, refuse_unreadable
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
 from monitor.kinds.parameters import Parameters
+from monitor.records.ids import ID_BYTES, is_identifier
 from monitor.records.visits import (
-    ID_BYTES,
     REQUIRED,
     Fault,
     Reason,
     is_deleted,
-    is_identifier,
     is_microseconds,
     open_record,
     read_visit,

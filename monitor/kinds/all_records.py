@@ -6,26 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.errors import LedgerError
-from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
-from monitor.kinds.designated_times.record import TotalSnapshot
-from monitor.kinds.dwell.record import DWELL, DwellSnapshot
-from monitor.kinds.hot_spots.record import HOT_SPOTS, HotSpotsSnapshot
-from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert
+from monitor.kinds.all_answers import ANSWERS, Answer
 from monitor.records.checkpoints import CHECKPOINT, CheckpointRecord
 from monitor.records.fields import UNREADABLE, Value, make_decoder
 from monitor.records.output_records import LEDGER, OWNER
 from monitor.records.owner_record import LedgerRecord, OwnerRecord
 
-TOTALS: Final[Mapping[str, type[TotalSnapshot]]] = {HOT_SPOTS: HotSpotsSnapshot, DWELL: DwellSnapshot}
-"""The answers about all places together, each drawn once for its designated time, by ce_type."""
-
-Answer = OverTimeAlert | AtTimesSnapshot | TotalSnapshot
-"""The value of a record with answers."""
-
 LEDGER_RECORDS: Final[Mapping[str, type[Answer | OwnerRecord | LedgerRecord]]] = {
-    OVER_TIME: OverTimeAlert,
-    AT_TIMES: AtTimesSnapshot,
-    **TOTALS,
+    **ANSWERS,
     OWNER: OwnerRecord,
     LEDGER: LedgerRecord,
 }

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from monitor.errors import LedgerError
-from monitor.kinds.all_records import Answer, read_record
+from monitor.kinds.all_answers import Answer
+from monitor.kinds.all_records import read_record
 from monitor.kinds.answer_state import AnswerState, Charged
 from monitor.ledger.signed_log import SignedLog
 from monitor.privacy.over_time import Mark

@@ -16,7 +16,7 @@ from monitor.client.subscriber_view import (
     read_total,
 )
 from monitor.errors import TimeError
-from monitor.kinds.all_records import TOTALS
+from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES
 from monitor.kinds.over_time.record import OVER_TIME
 from monitor.records.fields import UNREADABLE

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.records.visits import ID_BYTES
+from monitor.records.ids import ID_BYTES
 from monitor.time.instants import format_instant, parse_instant
 
 _R = TypeVar("_R", bound=Struct)

@@ -8,7 +8,6 @@ data capture writes it into a row that it has deleted, which is not a visit.
 from __future__ import annotations
 
 import re
-import unicodedata
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, TypeGuard
 
@@ -26,10 +25,8 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
 from monitor.errors import TimeError
+from monitor.records.ids import ID_BYTES, is_identifier
 from monitor.time.instants import format_instant, parse_instant
-
-ID_BYTES: Final = 256
-"""The maximum length of an id, in bytes of UTF-8."""
 
 _LEAST_MICROSECONDS: Final = 10**15
 _END_OF_MICROSECONDS: Final = 10**16
@@ -92,19 +89,6 @@ class Fault(NamedTuple):
 
     reason: Reason
     error: str
-
-
-def is_identifier(text: str) -> bool:
-    """Return whether a string is 1 to 256 bytes of UTF-8 without control characters."""
-    if not 1 <= len(text) <= ID_BYTES:
-        return False
-    if not text.isascii():
-        try:
-            if len(text.encode()) > ID_BYTES:
-                return False
-        except UnicodeEncodeError:
-            return False
-    return text.isprintable() or not any(unicodedata.category(character) == "Cc" for character in text)
 
 
 def _check_identifier(text: str) -> str:

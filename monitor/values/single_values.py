@@ -19,8 +19,8 @@ from pydantic_core import PydanticCustomError
 
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import LARGEST, SMALLEST, format_epsilon, parse_epsilon
+from monitor.records.ids import ID_BYTES, is_identifier
 from monitor.records.signed_notes import read_public_key
-from monitor.records.visits import ID_BYTES, is_identifier
 from monitor.time.instants import (
     MILLISECOND,
     SECOND,

@@ -84,7 +84,7 @@ def test_every_monitor_key_is_documented(named: dict[str, Any], kind: str) -> No
     """The page of the configuration lists every key of each kind of monitor with its default."""
     page, expected = (
         named["docs/configuration.md"],
-        {key: _format_default(field) for key, field in _list_keys(KINDS[kind].keys, "monitors[].")},
+        {key: _format_default(field) for key, field in _list_keys(KINDS[kind], "monitors[].")},
     )
     shared = ("every kind", "designated times") if kind != "over_time" else ("every kind",)
     documented: dict[str, str] = {}

@@ -12,7 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.operate.schema.build_schemas import build_visits_schema
-from monitor.records.visits import Fault, Reason, Visit, is_identifier, open_record, read_visit
+from monitor.records.ids import is_identifier
+from monitor.records.visits import Fault, Reason, Visit, open_record, read_visit
 from monitor.time.instants import parse_instant
 
 NOT_BOOLEANS: list[Any] = [None, 1, 0, "true", [], 1.0]

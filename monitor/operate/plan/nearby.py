@@ -11,7 +11,7 @@ from monitor.config import Config
 from monitor.config.conditions_between_keys import Values, find_broken_conditions
 from monitor.config.worst_case import compute_charges, compute_timing
 from monitor.errors import UsageError
-from monitor.kinds.all_kinds import find_words
+from monitor.kinds.all_words import find_words
 from monitor.kinds.configured_monitor import ConfiguredMonitor
 from monitor.kinds.words import Words
 from monitor.operate.plan.outcomes import Plan, PlanOutcome, evaluate
