@@ -15,7 +15,7 @@ location:
    still counted, it is too late: at most a window counts it.
 
 If a monitor publishes lower bounds, a visit with consent adds a second fact for each designated time that it covers
-(docs/rules.md, rule 13). If a monitor publishes dwell times, the visit's length is another fact (rule 14). The visit's
+(docs/rules.md, rule 13). If a monitor needs lengths, the visit's length is another fact (rule 14). The visit's
 fate depends on neither.
 
 Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit that no tick can count is not stored.

@@ -25,9 +25,9 @@ from monitor.kinds.parameters import Parameters
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
 from monitor.observe.metrics import Metrics
-from monitor.signals import Signal, TickEnds
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_store import RedisStore
+from monitor.thread_signals import Signal, TickEnds
 
 log = logging.getLogger(__name__)
 

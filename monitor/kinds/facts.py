@@ -73,7 +73,7 @@ class Facts:
 
     `seen` (`SEEN`): people who were seen at a row, and the last slot of the visit. `present` (`PRESENT`): people who
     were present at a row at a designated time; if lower bounds are published, also the same with `CONSENT` added to the
-    row, for people who consented. `stays` (`STAY`): lengths of visits in seconds, if dwell times are published; of
+    row, for people who consented. `stays` (`STAY`): lengths of visits in seconds, if a monitor needs them; of
     several lengths of a person at a row, the longest counts.
     """
 

@@ -171,8 +171,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "answers",
         "Published answers by monitor and status",
         {"monitor": _MONITOR, "status": STATUSES},
-        "`safe`, `noisy_count`, `paused` and `unknown` for places; `complete` and `unknown` for snapshots, hot "
-        "spots and dwell times.",
+        "`safe`, `noisy_count`, `paused` and `unknown` for places; `complete` and `unknown` for answers about "
+        "designated times.",
     ),
     Metric(
         "counter",

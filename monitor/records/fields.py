@@ -38,7 +38,10 @@ Whole = Annotated[int, Meta(ge=0)]
 
 
 class Value(Struct, frozen=True, omit_defaults=True):
-    """The value of an output record. Unknown keys are ignored. A key is left out if it has its default."""
+    """The value of an output record. Unknown keys are ignored. A key is left out if it has its default.
+
+    A record with answers states what it is called in AsyncAPI (`title`), and the parts of its key (`key`).
+    """
 
 
 read_epsilon = lru_cache(maxsize=1024)(parse_recorded)

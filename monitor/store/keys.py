@@ -6,7 +6,7 @@
     {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot in which their records were stamped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
-    {name:fingerprint:shard}:d:<instant>  sorted set, at a designated time with dwell times: the same members, by the
+    {name:fingerprint:shard}:d:<instant>  sorted set, at a time with lengths of visits: the same members, by the
                                           length of the visit in seconds
     {name:fingerprint:shard}:never        no key: scripts declare it, so that a cluster refuses them while it moves the
                                           shard (docs/architecture.md, section 3)

@@ -97,7 +97,7 @@ _PACKERS: Final[Mapping[str, Callable[[FactArray], bytes]]] = {
 
 
 def read_stays(members: Iterable[bytes], lengths: Iterable[float | bytes]) -> list[tuple[bytes, int, int]]:
-    """Return the person, row and length in seconds of each member of a designated time with dwell times."""
+    """Return the person, row and length in seconds of each member of a designated time with lengths of visits."""
     row_bytes = MEMBER.itemsize - HASH_BYTES
     return [
         (member[row_bytes:], int.from_bytes(member[:row_bytes]), int(float(length)))

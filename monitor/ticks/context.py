@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
-from monitor.signals import Signal, TickEnds
 from monitor.store.redis_store import RedisStore
+from monitor.thread_signals import Signal, TickEnds
 from monitor.ticks.input_topic import InputTopic
 from monitor.time.clock import Clock
 

@@ -30,10 +30,10 @@ from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.records.owner_record import make_ledger_record
 from monitor.service.keep_running import collect_garbage_rarely
-from monitor.signals import Signal
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over

@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).parents[2] / "monitor"
 LAYERS: Final = (
     "__init__",
     "errors",
-    "signals",
+    "thread_signals",
     "stop_signals",
     "stop_times",
     "new_files",

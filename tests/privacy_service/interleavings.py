@@ -24,8 +24,8 @@ from monitor.ingest.write_queue import Batch
 from monitor.kinds.facts import Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.observe.metrics import Metrics
-from monitor.signals import Signal
 from monitor.store.redis_store import RedisStore
+from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import EvidenceReader

@@ -17,7 +17,7 @@ from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts import COMPLETE_FROM_START, Question
 from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
-from monitor.signals import Signal
+from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.partition import find_reading_end

@@ -18,7 +18,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.signals import Signal
+from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords

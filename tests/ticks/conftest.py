@@ -23,9 +23,9 @@ from monitor.operate.servers import EmbeddedValkey
 from monitor.records.output_records import TYPE_PREFIX
 from monitor.records.owner_record import make_ledger_record
 from monitor.records.signed_notes import Signer
-from monitor.signals import Signal
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner

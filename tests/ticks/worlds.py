@@ -16,8 +16,8 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.observe.metrics import Metrics
 from monitor.records.output_records import OutputRecord
-from monitor.signals import Signal
 from monitor.store.redis_store import RedisStore
+from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords

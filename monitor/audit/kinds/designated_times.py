@@ -1,6 +1,6 @@
 """What the audits of monitors of designated times share.
 
-Hot spots and dwell times are drawn once for all locations, at the last tick about a designated time (`DrawnCheck`).
+Some answers are drawn once for all locations, at the last tick about a designated time (`DrawnCheck`).
 """
 
 from __future__ import annotations

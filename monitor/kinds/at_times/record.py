@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Final, Literal, Unpack
+from typing import Annotated, ClassVar, Final, Literal, Unpack
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -43,6 +43,9 @@ class AtTimesSnapshot(Value, frozen=True):
     If the status is complete, every location of the shard that is not listed is safe. The snapshot that draws lower
     bounds also has `at_least_epsilon` and `counts_at_least` (docs/rules.md, rule 13).
     """
+
+    title: ClassVar = "All locations of a shard at a time"
+    key: ClassVar = "monitor/time/shard"
 
     monitor: Name
     kind: Literal["at_times"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 from msgspec import Meta
 
@@ -53,6 +53,9 @@ class TotalSnapshot(Value, frozen=True):
 
     A subclass gives `kind` its own kind and `epsilon` its own position.
     """
+
+    title: ClassVar[str]
+    key: ClassVar = "monitor/time"
 
     monitor: Name
     kind: str

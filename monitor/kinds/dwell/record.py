@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, Final, Literal, Unpack
+from typing import Annotated, ClassVar, Final, Literal, Unpack
 
 from msgspec import Meta
 
@@ -23,6 +23,8 @@ class DwellSnapshot(TotalSnapshot, frozen=True):
 
     The noise is two-sided: nothing here is certain, in either direction, and no location is called safe because of it.
     """
+
+    title: ClassVar = "The number and mean length of visits at a time"
 
     kind: Literal["dwell"]
     noise: Literal["two_sided"]

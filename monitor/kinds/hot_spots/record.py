@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Annotated, Final, Literal, Unpack
+from typing import Annotated, ClassVar, Final, Literal, Unpack
 
 from msgspec import Meta, Struct
 
@@ -26,6 +26,8 @@ class HotSpot(Struct, frozen=True):
 
 class HotSpotsSnapshot(TotalSnapshot, frozen=True):
     """The locations with the highest noisy counts at a designated time, drawn once. Key: monitor/time."""
+
+    title: ClassVar = "The hot spots at a time"
 
     kind: Literal["hot_spots"]
     top: Annotated[Positive, Meta(description="The maximum number of locations named.")]

@@ -51,6 +51,8 @@ RunningMark = Annotated[
 class OverTimeAlert(Value, frozen=True):
     """The state of one location at one tick (Algorithm 3). Key: monitor/location_id."""
 
+    title: ClassVar = "A location over time"
+    key: ClassVar = "monitor/location_id"
     conditions: ClassVar[dict[str, Any]] = {
         "oneOf": [
             {"properties": {"status": {"const": status}}, "required": list(keys), "description": _DESCRIPTIONS[status]}

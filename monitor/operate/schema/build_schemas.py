@@ -10,16 +10,13 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from monitor.kinds.all_answers import ANSWERS
 from monitor.kinds.all_records import RECORDS
-from monitor.kinds.at_times.record import AT_TIMES
-from monitor.kinds.dwell.record import DWELL
-from monitor.kinds.hot_spots.record import HOT_SPOTS
-from monitor.kinds.over_time.record import OVER_TIME
 from monitor.operate.schema.examples import make_examples
 from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.records.fields import describe_fraction
-from monitor.records.output_records import LEDGER, OWNER, CloudEventHeaders
+from monitor.records.output_records import LEDGER, OWNER, TYPE_PREFIX, CloudEventHeaders
 from monitor.records.visits import Visit, VisitBatch
 
 Schema = dict[str, Any]
@@ -27,9 +24,7 @@ Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _VISITS: Final[tuple[type[BaseModel], ...]] = (VisitBatch, Visit)
-_ALERTS: Final = tuple(
-    RECORDS[ce_type] for ce_type in (OVER_TIME, AT_TIMES, HOT_SPOTS, DWELL, CHECKPOINT, OWNER, LEDGER)
-)
+_ALERTS: Final = tuple(RECORDS[ce_type] for ce_type in (*ANSWERS, CHECKPOINT, OWNER, LEDGER))
 _HEADERS: Final[tuple[type, ...]] = (CloudEventHeaders, DeadLetterHeaders)
 
 
@@ -99,6 +94,12 @@ def _describe_event(title: str, ce_type: str, key: str) -> Schema:
     }
 
 
+def _name_message(ce_type: str) -> str:
+    """Return the name of an answer in AsyncAPI: its kind, with capitals instead of underscores."""
+    first, *rest = ce_type.removeprefix(TYPE_PREFIX).split("_")
+    return "".join((first, *map(str.capitalize, rest)))
+
+
 def _build_messages() -> Schema:
     shown = make_examples()
     return {
@@ -116,10 +117,7 @@ def _describe_messages() -> Schema:
             "payload": {"anyOf": [_refer_to("schemas", model.__name__) for model in _VISITS]},
             "bindings": {"kafka": {"key": {"type": "string", "description": "Any key, or no key."}}},
         },
-        "overTime": _describe_event("A location over time", OVER_TIME, "monitor/location_id"),
-        "atTimes": _describe_event("All locations of a shard at a time", AT_TIMES, "monitor/time/shard"),
-        "hotSpots": _describe_event("The hot spots at a time", HOT_SPOTS, "monitor/time"),
-        "dwell": _describe_event("The number and mean length of visits at a time", DWELL, "monitor/time"),
+        **{_name_message(ce_type): _describe_event(form.title, ce_type, form.key) for ce_type, form in ANSWERS.items()},
         "checkpoint": _describe_event("The signed end of a tick", CHECKPOINT, "checkpoint"),
         "owner": _describe_event("A change of writer", OWNER, "owner"),
         "ledger": _describe_event("The ledger's first record", LEDGER, "ledger"),
@@ -138,7 +136,7 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
     "alerts": (
         "safety-alerts",
         "The output. Retention by time, no compaction: each tick repeats the state that is still valid.",
-        ("overTime", "atTimes", "hotSpots", "dwell", "checkpoint", "owner", "ledger"),
+        (*map(_name_message, ANSWERS), "checkpoint", "owner", "ledger"),
         "send",
     ),
     "deadLetters": (
