@@ -40,17 +40,16 @@ _NEVER: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run is audited.
-
-    `ends`: it is read to its end, so everything is kept, and payments are computed at the end. `every_tick`: every tick
-    must be answered, as in a replay. `since`, an instant: findings about earlier ticks are not reported, because
-    somebody has examined them. `now` returns the current instant; with its default no answer is ahead of the clock.
-    """
+    """How a run is audited."""
 
     ends: bool = True
+    """It is read to its end, so everything is kept, and payments are computed at the end."""
     every_tick: bool = False
+    """Every tick must be answered, as in a replay."""
     since: int | None = None
+    """An instant: findings about earlier ticks are not reported, because somebody has examined them."""
     now: Callable[[], int] = lambda: _NEVER
+    """Returns the current instant. With the default no answer is ahead of the clock."""
 
 
 class Engine:

@@ -63,16 +63,15 @@ def read_trust(key: str | None, since: str | None) -> Trust | None:
 
 @dataclass(slots=True)
 class _Partition:
-    """What is verified of one partition. `head` is its last checkpoint, `pending` are the answers since then.
-
-    `size`: that of the pending answers. `skipped`: whether answers before the first checkpoint were not shown.
-    """
+    """What is verified of one partition. `head` is its last checkpoint, `pending` are the answers since then."""
 
     number: int
     head: Checkpoint | None = None
     pending: list[Published] = field(default_factory=list)
     size: int = 0
+    """That of the pending answers."""
     skipped: bool = False
+    """Whether answers before the first checkpoint were not shown."""
 
     def add(self, record: Published) -> None:
         """Let an answer wait for its checkpoint."""

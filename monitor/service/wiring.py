@@ -52,11 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """A configuration that is ready for use: parameters, server addresses, and the key for person ids.
-
-    `needs`: what the topics need (visits, alerts, dead letters). A replay replaces it, because its records have
-    timestamps of another clock. `signer`: the key that signs answers; only `run` sets it.
-    """
+    """A configuration that is ready for use: parameters, server addresses, and the key for person ids."""
 
     config: Config
     parameters: Parameters
@@ -65,7 +61,11 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
     needs: tuple[TopicNeeds, ...]
+    """What the topics need (visits, alerts, dead letters). A replay replaces it, because its records have timestamps of
+    another clock.
+    """
     signer: Signer | None = None
+    """The key that signs answers; only `run` sets it."""
 
     def compute_fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""

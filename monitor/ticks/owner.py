@@ -152,15 +152,13 @@ class OwnerRecords:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The answers of the last tick that are not published: an owner was stopped within the tick's transaction.
-
-    `lost`: how many of its answers are lost if no more are drawn; None if this is not known. `reason`: why no more can
-    be drawn; empty if they can.
-    """
+    """The answers of the last tick that are not published: an owner was stopped within the tick's transaction."""
 
     tick: int
     lost: int | None
+    """How many of its answers are lost if no more are drawn; None if this is not known."""
     reason: str = ""
+    """Why no more can be drawn; empty if they can."""
 
 
 class Owner:

@@ -49,16 +49,15 @@ FIGURE_4_THRESHOLDS: Final = (5, 10)
 
 @dataclass(frozen=True, slots=True)
 class TitledPopulation:
-    """A population with its title and variant.
-
-    `at_updates`: the updates for which it has counts. `compared`: whether it is compared with the paper's values.
-    """
+    """A population with its title and variant."""
 
     title: str
     variant: str
     population: Population
     at_updates: range
+    """The updates for which it has counts."""
     compared: bool
+    """Whether it is compared with the paper's values."""
 
 
 def make_recorded_population(place: Place, movements: Movements) -> TitledPopulation:

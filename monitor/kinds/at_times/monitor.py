@@ -29,10 +29,7 @@ class AtLeast(ChargedTimes):
 
 @dataclass(frozen=True)
 class AtTimes(Timed):
-    """A monitor of kind `at_times`: evaluates every location at every tick of the horizon.
-
-    `horizon`: in microseconds. `at_least`: the ε of the lower bounds that the final tick publishes, or None.
-    """
+    """A monitor of kind `at_times`: evaluates every location at every tick of the horizon."""
 
     kind = "at_times"
     scope = "shard"
@@ -41,7 +38,9 @@ class AtTimes(Timed):
     epsilon: Fraction
     threshold: int
     horizon: int
+    """In microseconds."""
     at_least: Fraction | None = None
+    """The ε of the lower bounds that the final tick publishes, or None."""
 
     @property
     def needed(self) -> NeededFacts:

@@ -20,22 +20,22 @@ ENOUGH: Final = Fraction(95, 100)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Shares of all visits that are ever reported, of which `text` says what answers count.
-
-    `limit`: the key of the window or the horizon. `other_key`: the key of `other` in JSON.
-    `in_time`: those that are reported within the window or the horizon. `other`: those that the first answer about a
-    designated time counts, or of the visits in a window those that one answer counts; None for a monitor with one
-    answer for each designated time. `enough`: the shortest known delay within which `ENOUGH` is reported; None if there
-    is none.
-    """
+    """Shares of all visits that are ever reported, of which `text` says what answers count."""
 
     monitor: str
     limit: str
+    """The key of the window or the horizon."""
     text: str
     in_time: Fraction
+    """Those that are reported within the window or the horizon."""
     other_key: str
+    """The key of `other` in JSON."""
     other: Fraction | None
+    """Those that the first answer about a designated time counts, or of the visits in a window those that one answer
+    counts; None for a monitor with one answer for each designated time.
+    """
     enough: int | None
+    """The shortest known delay within which `ENOUGH` is reported; None if there is none."""
 
     def make_warning(self) -> str | None:
         """Return a warning with advice if most visits are reported too late; None otherwise."""

@@ -32,20 +32,22 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class PeriodPayment:
-    """What one person may pay in a period, with the answers that were published under earlier configurations.
-
-    `stated`: privacy.epsilon. `worst`: under the new configuration alone. `total`: with earlier answers. `added`: for
-    each monitor with published answers, how much smaller the total would be without them. `fits_from`: the instant from
-    which the total fits; None if it fits now, or never. `fences_others`: whether a takeover would fence instances with
-    another configuration, because the sum is too large while both answer; None if there are no such instances.
-    """
+    """What one person may pay in a period, with the answers that were published under earlier configurations."""
 
     stated: Fraction
+    """The ε that the configuration states (`privacy.epsilon`)."""
     worst: Fraction
+    """Under the new configuration alone."""
     total: Fraction
+    """With earlier answers."""
     added: Mapping[str, Fraction]
+    """For each monitor with published answers, how much smaller the total would be without them."""
     fits_from: int | None
+    """The instant from which the total fits; None if it fits now, or never."""
     fences_others: bool | None
+    """Whether a takeover would fence instances with another configuration, because the sum is too large while both
+    answer; None if there are no such instances.
+    """
 
     @property
     def fits(self) -> bool:
@@ -68,16 +70,14 @@ class PartitionStart:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of the new configuration, and the records that an instance would read before it is ready.
-
-    `exist`: whether Redis has facts with this fingerprint. `complete_from`: the instant from which the facts are
-    complete after reading.
-    """
+    """The facts of the new configuration, and the records that an instance would read before it is ready."""
 
     fingerprint: str
     exist: bool
+    """Whether Redis has facts with this fingerprint."""
     partitions: tuple[PartitionStart, ...]
     complete_from: int
+    """The instant from which the facts are complete after reading."""
 
     @property
     def records(self) -> int:
@@ -87,23 +87,23 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The answers that a monitor could not give after a takeover now. All times are instants; None if not applicable.
-
-    `places`: how many places an `over_time` monitor watches. `paused`: how many of them are paused. `longer`: how many
-    of the paused places stay paused for longer than was published. `first_resumes`, `last_resumes`: when the first and
-    the last paused place can answer again, at the earliest. `unknown_until`: the last as_of with unknown answers,
-    because earlier facts are missing. `times_unknown_before`: designated times before this instant stay unknown.
-    """
+    """The answers that a monitor could not give after a takeover now. Times are instants; None if not applicable."""
 
     monitor: str
     kind: str
     places: int | None = None
+    """How many places an `over_time` monitor watches."""
     paused: int = 0
+    """How many of them are paused."""
     longer: int = 0
+    """How many of the paused places stay paused for longer than was published."""
     first_resumes: int | None = None
     last_resumes: int | None = None
+    """`first_resumes`, `last_resumes`: when the first and the last paused place can answer again, at the earliest."""
     unknown_until: int | None = None
+    """The last as_of with unknown answers, because earlier facts are missing."""
     times_unknown_before: int | None = None
+    """Designated times before this instant stay unknown."""
 
     @property
     def is_silent(self) -> bool:
@@ -113,27 +113,26 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class LiveReport:
-    """The whole result. A part is None if an earlier problem prevented finding it out.
-
-    `at`: the instant of the check. `refusals`: why `run` would not start; `run` itself reports only the first one.
-    `obstacles`: why `run` would wait and try again, such as a server that does not answer. `last_answers`: the as_of of
-    the last decided tick. `other_members`: how many members of the release group have another configuration; a new
-    instance waits until they have left.
-    """
+    """The whole result. A part is None if an earlier problem prevented finding it out."""
 
     at: int
+    """The instant of the check."""
     refusals: tuple[Refusal, ...] = ()
+    """Why `run` would not start; `run` itself reports only the first one."""
     obstacles: tuple[str, ...] = ()
+    """Why `run` would wait and try again, such as a server that does not answer."""
     warnings: tuple[str, ...] = ()
     topics: tuple[TopicSummary, ...] = ()
     ledger_partitions: int | None = None
     last_answers: int | None = None
+    """The as_of of the last decided tick."""
     cost: PeriodPayment | None = None
     facts: Facts | None = None
     facts_unknown: str = ""
     silences: tuple[Silence, ...] = ()
     members: int | None = None
     other_members: int | None = None
+    """How many members of the release group have another configuration; a new instance waits until they have left."""
 
     def to_tree(self) -> dict[str, Any]:
         """Return the report as an object for JSON: ε as exact strings, times as RFC 3339."""

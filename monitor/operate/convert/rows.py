@@ -31,18 +31,16 @@ class NothingValidError(MonitorError):
 
 
 class Stay(NamedTuple):
-    """A visit, with instants. If `left_at` is None, its end is not known.
-
-    `latest_arrival`: the latest instant at which it may have begun, if a local time that occurs twice is its start.
-    `goes_on`: it had not ended when the file was written.
-    """
+    """A visit, with instants. If `left_at` is None, its end is not known."""
 
     person_id: str
     location_id: str
     arrived_at: int
     left_at: int | None = None
     latest_arrival: int | None = None
+    """The latest instant at which it may have begun, if a local time that occurs twice is its start."""
     goes_on: bool = False
+    """It had not ended when the file was written."""
 
 
 _T = TypeVar("_T")

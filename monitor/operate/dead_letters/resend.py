@@ -75,16 +75,14 @@ def _to_line(letter: Letter) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class ResendPlan:
-    """The records to send, one for each line of the file, and the numbers of their visits and of lines.
-
-    `left_out`: the lines of the visits that are not sent, by fate or reason and why. `has_refused`: the service would
-    refuse some of these again.
-    """
+    """The records to send, one for each line of the file, and the numbers of their visits and of lines."""
 
     records: list[bytes] = field(default_factory=list)
     visits: int = 0
     left_out: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    """The lines of the visits that are not sent, by fate or reason and why."""
     has_refused: bool = False
+    """Whether the service would refuse some of these again."""
 
     def leave_out(self, line: int, name: str, why: str) -> None:
         """Add a visit that is not sent."""

@@ -38,17 +38,16 @@ class Intake:
 
 @dataclass
 class Story:
-    """The demo's state, updated tick by tick from the first to the last.
-
-    `names`: the names of the places by id. `page_url`: the address of the page; "" without one.
-    """
+    """The demo's state, updated tick by tick from the first to the last."""
 
     parameters: Parameters
     first_tick: int
     last_tick: int
     names: Mapping[str, str] = field(default_factory=dict)
+    """The names of the places by id."""
     intake: Intake = Intake(0, 0)
     page_url: str = ""
+    """The address of the page; "" without one."""
     tick: int | None = None
     news: deque[Item] = field(default_factory=lambda: deque(maxlen=_NEWS_KEPT))
     started: float = field(default_factory=time.monotonic)

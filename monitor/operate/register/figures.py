@@ -35,18 +35,17 @@ _EXACT_FACTOR: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """The body that publishes the answers. `curator`, `region`, `contact` and `author` are None if they are not given.
-
-    `published`: the day of the first publication. `author`: who files the registry entry.
-    """
+    """The body that publishes the answers. What is not given is None."""
 
     published: date
+    """The day of the first publication."""
     curator: str | None = None
     curator_type: str = CURATOR_TYPES[0]
     sector: str = SECTORS[1]
     region: str | None = None
     contact: str | None = None
     author: str | None = None
+    """Who files the registry entry."""
 
 
 def fill_in(value: str | None, what: str) -> str:
