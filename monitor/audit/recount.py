@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from monitor.audit.configuration import AuditTerms
-from monitor.audit.kinds.monitor import Use
+from monitor.audit.kinds.monitor import Counts, Use
 from monitor.audit.visits import AcceptedVisit, Line, accept
 
 _FATES: Final = ("applied", "too_late", "not_watched", "expired", "dead_letter")
@@ -33,6 +33,14 @@ class Recount:
         self._fates: Counter[tuple[str, int]] = Counter()
         self._key = key
         self.monitors: dict[str, Any] = {monitor.name: monitor.create_counts(terms) for monitor in terms.monitors}
+        self._at_all: list[Counts] = []
+        self._at_row: dict[int, list[Counts]] = {}
+        for monitor in terms.monitors:
+            rows, counts = monitor.find_watched_rows(terms), self.monitors[monitor.name]
+            if rows is None:
+                self._at_all.append(counts)
+            for row in rows or ():
+                self._at_row.setdefault(row, []).append(counts)
 
     def note_whole(self, *, whole: bool) -> None:
         """Note whether the recount has every visit that the next answers may count."""
@@ -58,7 +66,7 @@ class Recount:
         It is applied if a tick counts it, or too late if it covers designated times and only windows count it. It is
         expired if only ticks before its report would count it, and otherwise not watched.
         """
-        uses = {counts.add(visit) for counts in self.monitors.values()}
+        uses = {counts.add(visit) for counts in (*self._at_all, *self._at_row.get(visit.row, ()))}
         if Use.IN_TIME in uses:
             return "applied"
         if Use.IN_WINDOW in uses:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum, auto
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from monitor.audit.findings import FORM, Findings
@@ -46,18 +46,18 @@ class Part(NamedTuple):
         return number % self.partitions == self.partition
 
 
-class Use(Enum):
+class Use(IntEnum):
     """What a monitor does with a visit.
 
     IN_WINDOW, IN_TIME: an answer counts it, over time or about a designated time. OUT_OF_WINDOW, TOO_LATE: only answers
     of earlier ticks would. NONE: no answer is about it.
     """
 
-    NONE = "none"
-    OUT_OF_WINDOW = "out_of_window"
-    TOO_LATE = "too_late"
-    IN_WINDOW = "in_window"
-    IN_TIME = "in_time"
+    NONE = auto()
+    OUT_OF_WINDOW = auto()
+    TOO_LATE = auto()
+    IN_WINDOW = auto()
+    IN_TIME = auto()
 
 
 class Counts(ABC):
@@ -107,6 +107,11 @@ class Monitor(ABC, Generic[C]):
     @abstractmethod
     def find_lifetime(self, grid: Grid) -> int:
         """Return how many slots after its last one no answer counts a visit any more."""
+
+    def find_watched_rows(self, terms: SharedTerms) -> Collection[int] | None:
+        """Return the rows of the locations that the answers are about; None if they are about all."""
+        del terms
+        return None
 
     @abstractmethod
     def create_counts(self, terms: SharedTerms) -> C:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -197,6 +197,10 @@ class OverTimeMonitor(Monitor[OverTimeCounts]):
         """Return how many slots after its last one a visit has left the window."""
         del grid
         return self.window
+
+    def find_watched_rows(self, terms: SharedTerms) -> Collection[int]:
+        """Return the rows of the watched locations."""
+        return [terms.rows[location] for location in self.shares]
 
     def create_counts(self, terms: SharedTerms) -> OverTimeCounts:
         """Create an empty recount."""
