@@ -15,7 +15,7 @@ from monitor.config.kafka_and_redis import AuditorSettings, KafkaSettings, Redis
 from monitor.config.sections import SigningSettings, VisitsSettings
 from monitor.errors import ConfigError, Problem
 from monitor.records.signed_notes import Signer, has_private_key, read_signing_key
-from monitor.values.person_key import CREATE_COSIGNING_KEY, GET_KEY, GET_SIGNING_KEY, KEY_FORM, is_key
+from monitor.values.person_key import CREATE_COSIGNING_KEY, GET_KEY, GET_SIGNING_KEY, KEY_FORMAT, is_key
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def read_person_key(visits: VisitsSettings) -> bytes:
         raise _make_error("visits.person_key_file", "missing", what, remedy)
     key = _read_bytes("visits.person_key_file", visits.person_key_file, f"{GET_KEY}.")
     if not is_key(key):
-        what = f"a file with {KEY_FORM}"
+        what = f"a file with {KEY_FORMAT}"
         raise _make_error("visits.person_key_file", str(visits.person_key_file), what, f"{GET_KEY}.")
     return key
 

@@ -14,7 +14,7 @@ from typing import Final
 
 KEY_BYTES: Final = 32
 
-KEY_FORM: Final = f"{KEY_BYTES} random bytes in hexadecimal (64 digits) or base64 (44 characters)"
+KEY_FORMAT: Final = f"{KEY_BYTES} random bytes in hexadecimal (64 digits) or base64 (44 characters)"
 _CREATE_SIGNING_KEY: Final = "location-monitor keygen --signing example.org/safety signing.key"
 _SAME: Final = "All instances need the same key: copy that of the others. For the first instance, create one"
 GET_KEY: Final = f"{_SAME}: location-monitor keygen person.key"

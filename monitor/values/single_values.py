@@ -30,7 +30,7 @@ from monitor.time.instants import (
     parse_duration,
     parse_instant,
 )
-from monitor.values.person_key import GET_KEY, KEY_FORM, is_key
+from monitor.values.person_key import GET_KEY, KEY_FORMAT, is_key
 
 MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12
@@ -212,7 +212,7 @@ def _parse_password(value: object) -> SecretStr:
 def _parse_person_key(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or not is_key(text.encode(errors="surrogateescape")):
-        raise make_value_error(KEY_FORM, f"{GET_KEY}.")
+        raise make_value_error(KEY_FORMAT, f"{GET_KEY}.")
     return SecretStr(text)
 
 

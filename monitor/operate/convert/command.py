@@ -19,8 +19,8 @@ from monitor.errors import FailedError, UsageError, escape_controls
 from monitor.operate.convert.conversion import Conversion, Shape
 from monitor.operate.convert.formats import CASES, GTFS, MAPS, POINTS, TABLE, choose_visit_reader, read_registry
 from monitor.operate.convert.local_times import locate_day
-from monitor.operate.convert.places import Places, write_registry
 from monitor.operate.convert.points import RFC3339, Columns, TimeColumns
+from monitor.operate.convert.registries import Places, write_registry
 from monitor.operate.convert.rows import SHOWN_PROBLEMS, NothingValidError, Tally
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

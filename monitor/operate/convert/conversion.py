@@ -12,8 +12,8 @@ from monitor.config.bounded_lines import BoundedLines, open_lines
 from monitor.errors import UsageError
 from monitor.operate.convert.files import CONSENT_HEADER, VISITS_HEADER, consents, format_csv_line, open_atomically
 from monitor.operate.convert.local_times import add_stay
-from monitor.operate.convert.places import Place, Places
 from monitor.operate.convert.plausibility import Plausibility
+from monitor.operate.convert.registries import Place, Places
 from monitor.operate.convert.rows import BadRowError, NothingValidError, Rows, Stay, Tally, check_id, check_instant
 from monitor.time.instants import format_instant, to_datetime
 

@@ -10,8 +10,8 @@ from monitor.errors import UsageError
 from monitor.operate.convert import fhir, geojson, godata, sormas
 from monitor.operate.convert.conversion import VisitReader
 from monitor.operate.convert.exports import Export, read_export
-from monitor.operate.convert.places import Place, Places, read_place_table, read_places, read_stops
 from monitor.operate.convert.points import Columns, read_points
+from monitor.operate.convert.registries import Place, Places, read_place_table, read_places, read_stops
 from monitor.operate.convert.rows import Stay, Tally
 
 POINTS: Final = "points"

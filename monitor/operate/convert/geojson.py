@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from monitor.operate.convert.exports import Export, read_form
-from monitor.operate.convert.places import Place, make_place
+from monitor.operate.convert.registries import Place, make_place
 
 
 class _Properties(Struct):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from monitor.operate.convert.exports import Export, read_form
 from monitor.operate.convert.local_times import make_stay, read_moment
-from monitor.operate.convert.places import Place, make_place
+from monitor.operate.convert.registries import Place, make_place
 from monitor.operate.convert.rows import BadRowError, Stay, check_id
 
 _DISCARDED: Final = "NOT_A_CASE_DISCARDED"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from monitor.operate.convert.exports import Export, read_form
 from monitor.operate.convert.local_times import Moment, make_stay, read_moment, require_zone, widen_midnight
-from monitor.operate.convert.places import Place, make_place
+from monitor.operate.convert.registries import Place, make_place
 from monitor.operate.convert.rows import BadRowError, Stay, check_id
 from monitor.time.instants import DAY, MILLISECOND
 

@@ -1,4 +1,4 @@
-"""Places: the rows of a registry, from a table, a timetable (GTFS), a map (GeoJSON) or a case system."""
+"""Registries: their places, from a table, a timetable (GTFS), a map (GeoJSON) or a case system."""
 
 from __future__ import annotations
 
