@@ -24,15 +24,14 @@ Scope = Literal["place", "shard", "all places"]
 
 
 class Monitor(ABC):
-    """The parameters of one monitor. The default of a method is that of a kind which has nothing of the sort.
-
-    `kind`: its kind in the configuration and in records. `scope`: what one answer is about. `statuses`: the statuses of
-    its answers.
-    """
+    """The parameters of one monitor. The default of a method is that of a kind which has nothing of the sort."""
 
     kind: ClassVar[str]
+    """Its kind in the configuration and in records."""
     scope: ClassVar[Scope]
+    """What one answer is about."""
     statuses: ClassVar[tuple[str, ...]]
+    """The statuses of its answers."""
     name: str
 
     @property

@@ -82,17 +82,16 @@ C = TypeVar("C", bound=Counts)
 
 
 class Monitor(ABC, Generic[C]):
-    """The terms of one monitor.
-
-    `kind`: its kind in the configuration and in records. `answers`: the form of its answers. `public`: the fields of an
-    answer that follow from the configuration alone, and so show which one was in force. `charged`: the kinds of its
-    charges per designated time.
-    """
+    """The terms of one monitor."""
 
     kind: ClassVar[str]
+    """Its kind in the configuration and in records."""
     answers: ClassVar[Any]
+    """The form of its answers."""
     public: ClassVar[frozenset[str]]
+    """The fields of an answer that follow from the configuration alone, and so show which one was in force."""
     charged: ClassVar[tuple[str, ...]] = ()
+    """The kinds of its charges per designated time."""
     name: str
 
     @classmethod
