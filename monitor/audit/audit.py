@@ -56,7 +56,7 @@ def audit_topics(configs: Sequence[Path], sources: Sources) -> AuditReport:
     """Recount a run in real time from its topics.
 
     Expired input lowers the recounted counts, so a "safe" and a noisy count cause no false finding. Lower bounds and
-    dwell times that may count expired visits are not compared. If output has expired, the earlier marks and noisy
+    totals that may count expired visits are not compared. If output has expired, the earlier marks and noisy
     counts that the first remaining records repeat are assumed to be correct.
 
     Args:

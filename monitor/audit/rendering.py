@@ -10,7 +10,7 @@ from rich.table import Table
 from monitor.audit.findings import LISTED, ORACLES, AuditReport, format_ticks
 
 _EXPIRED: Final = (
-    'Expired visits are not counted: a false "safe" may not be found, and lower bounds and dwell times are not '
+    'Expired visits are not counted: a false "safe" may not be found, and lower bounds and totals are not '
     "compared. What the first remaining answers repeat of expired ones is assumed to be correct."
 )
 

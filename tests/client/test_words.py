@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from monitor.client.describe_records import News, Words, chance, length, moment
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.subscriber_view import SubscriberView, read_total
 from monitor.client.watch import Screen, describe_view
+from monitor.kinds.dwell.record import DWELL, DwellSnapshot
 from monitor.kinds.locations import Registry
 from monitor.privacy.sum_and_count import PairedTotals
 from monitor.records.output_records import OutputRecord
@@ -199,6 +201,14 @@ def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, wor
         "(just above 8), market at least 4 (at most 9 before later reports, just above 8), park 2 to 7, "
         "school at least 4"
     )
+
+
+def test_dwell_times_without_a_number(words: Words) -> None:
+    """A complete answer without a number of visits, which only another writer can append, is unknown."""
+    complete = read_total(DWELL, dwell(2, PairedTotals(60_000, 12_000, 0, 3_600)).value)
+    assert isinstance(complete, DwellSnapshot)
+    assert words.total(replace(complete, visits=None)).startswith("unknown: ")
+    assert not words.total(complete).startswith("unknown")
 
 
 def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:

@@ -58,7 +58,9 @@ class DwellSnapshot(TotalSnapshot, frozen=True):
     def describe(self, name: Callable[[str], str], most: int | None) -> str:
         """Describe the number and mean length of the visits. Neither is certain."""
         del name, most
-        visits = f"about {max(0, round(self.visits or 0)):,} visits in all places"
+        if self.visits is None:
+            return "unknown: the record states no number of visits"
+        visits = f"about {max(0, round(self.visits)):,} visits in all places"
         if self.mean_seconds is None:
             return f"{visits}; too few to estimate their length (noise in both directions, drawn once)"
         mean = format_duration(max(1, round(self.mean_seconds)) * SECOND)
