@@ -48,6 +48,12 @@ def mutate(tmp_path: Path) -> Mutate:
     return apply
 
 
+def test_named_files_exist() -> None:
+    """The file of each test that a known mutant names exists."""
+    files = {test.partition("::")[0] for mutant in read_mutants() for test in mutant.tests}
+    assert [file for file in sorted(files) if not (REPOSITORY / file).is_file()] == []
+
+
 def test_every_mutant_applies(tmp_path: Path) -> None:
     """Each known mutant changes each of its files, and uses no name that is undefined there."""
     for mutant in read_mutants():
