@@ -467,7 +467,10 @@ def test_damaged_records_are_accounted(source: str, record: Record, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["x.json", "x.ndjson"])
 def test_memory_is_constant(name: str, tmp_path: Path) -> None:
-    """Ten times the records need the same memory: the difference of 1,800 records would be more than a megabyte."""
+    """Ten times the records need the same memory: 1,800 more records would need more than a megabyte.
+
+    Half of that is the bound, because some buffers are measured in one run and not in the other.
+    """
     peaks = []
     for count in (200, 2_000):
         records = [observe(subject={"reference": f"Patient/{number}"}) for number in range(count)]
@@ -480,7 +483,7 @@ def test_memory_is_constant(name: str, tmp_path: Path) -> None:
         Conversion(reader, Shape()).run(path, tmp_path / "v.csv", strict=True, on_progress=ignore)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 100_000
+    assert peaks[1] < peaks[0] + 500_000
 
 
 def test_options_of_points_are_refused(tmp_path: Path) -> None:
