@@ -2,7 +2,6 @@
 
 from monitor.client.current_answers import About, Answer, Known, KnownPlaces, Reason, State
 from monitor.client.places import Places, Update, connect, subscribe
-from monitor.client.watch import watch_command
 
 __all__ = [
     "About",
@@ -15,5 +14,4 @@ __all__ = [
     "Update",
     "connect",
     "subscribe",
-    "watch_command",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.client import watch_command
+from monitor.client.watch import watch_command
 from monitor.client.exporter import MOST_PLACES, ExportOptions, export_command
 from monitor.command_line import add_config_option, add_since_option
 from monitor.config import load_valid_config
