@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -99,6 +100,47 @@ def thaw(shard: Shard) -> MemoryShard:
     )
 
 
+# What happens to a shard depends on the shard alone, and thousands of states have the same one.
+
+
+@cache
+def begin(shard: Shard, slot: int) -> Shard:
+    begun = thaw(shard)
+    begun.begin(slot)
+    begun.progress.setdefault(0, 0)
+    return freeze(begun)
+
+
+@cache
+def write(shard: Shard, log: tuple[Record, ...], start: int, end: int, slot: int) -> Shard:
+    written = thaw(shard)
+    facts = [portion for record in log[start:end] for portion in record.facts]
+    written.write([OffsetRange(0, start, end)], facts, slot)
+    return freeze(written)
+
+
+@cache
+def settle(shard: Shard, tick: int, slot: int) -> tuple[bool, Shard]:
+    """Return whether a tick can be read, and the shard after that."""
+    read = thaw(shard)
+    return read.settle(tick, slot), freeze(read)
+
+
+@cache
+def open_slot(shard: Shard, to: int, slot: int) -> Shard:
+    opened = thaw(shard)
+    opened.open(to, slot)
+    return freeze(opened)
+
+
+@cache
+def recovers(shard: Shard, slot: int) -> bool:
+    """Return whether a tick is counted within two slots after clocks are right and everything is read."""
+    begun = thaw(shard)
+    begun.begin(slot)
+    return any(begun.settle(tick, tick + 1) for tick in (slot, slot + 1))
+
+
 @dataclass
 class Model:
     """A breadth-first search through all states, which stops at the first wrong one.
@@ -117,7 +159,7 @@ class Model:
         known, waiting = {first}, deque([first])
         while waiting:
             state = waiting.popleft()
-            assert self._recovers(state), f"nothing can be counted any more: {state}"
+            assert recovers(state.shard, state.slot + 1), f"nothing can be counted any more: {state}"
             for then in self._next(state):
                 if then not in known:
                     known.add(then)
@@ -141,38 +183,27 @@ class Model:
     def _writes(self, state: State) -> Iterator[State]:
         """Yield the states after `begin`, or after a write of any part of the log."""
         slot = state.slot + state.differs
-        shard = thaw(state.shard)
-        shard.begin(slot)
-        shard.progress.setdefault(0, 0)
-        yield state._replace(shard=freeze(shard))
+        yield state._replace(shard=begin(state.shard, slot))
         for start, end in combinations(range(self._end(state.slot) + 1), 2):
-            shard = thaw(state.shard)
-            shard.write(
-                [OffsetRange(0, start, end)],
-                [portion for record in self.log[start:end] for portion in record.facts],
-                slot,
-            )
-            yield state._replace(shard=freeze(shard))
+            yield state._replace(shard=write(state.shard, self.log, start, end, slot))
 
     def _ticks(self, state: State) -> Iterator[State]:
         """Yield the states after the owner has read, appended or opened a slot."""
         slot, tick = state.slot + state.differs, state.slot - 1
         if state.decided < tick >= 0:
-            shard = thaw(state.shard)
-            if shard.settle(tick, slot) and shard.progress.get(0, -1) >= self._end(tick):
+            settled, shard = settle(state.shard, tick, slot)
+            if settled and shard.progress >= self._end(tick):
                 self._compare(shard, tick)
-            yield state._replace(shard=freeze(shard))
+            yield state._replace(shard=shard)
             yield state._replace(decided=tick, opens=True)
         if state.opens:
-            shard = thaw(state.shard)
-            shard.open(state.decided + 1, slot)
-            yield state._replace(shard=freeze(shard), opens=False)
+            yield state._replace(shard=open_slot(state.shard, state.decided + 1, slot), opens=False)
 
-    def _compare(self, shard: MemoryShard, tick: int) -> None:
+    def _compare(self, shard: Shard, tick: int) -> None:
         reported = [record for record in self.log if record.stamp <= tick]
         people = {record.person for record in reported if record.last > tick - WINDOW}
-        counted = shard.count(ROW, tick - WINDOW + 1)
-        present = {member[4:] for member in shard.present.get(INSTANT, set())}
+        counted = thaw(shard).count(ROW, tick - WINDOW + 1)
+        present = {member[4:] for member in shard.present}
         self.readings += 1
         assert counted == len(people), f"tick {tick} counts {counted} of {len(people)}"
         assert present == {record.person for record in reported}, f"tick {tick} counts others at the designated time"
@@ -184,12 +215,6 @@ class Model:
         yield state._replace(shard=state.copy)
         for differs in self.jumps:
             yield state._replace(differs=differs)
-
-    def _recovers(self, state: State) -> bool:
-        """Check that a tick is counted within two slots after clocks are right and everything is read."""
-        shard = thaw(state.shard)
-        shard.begin(state.slot + 1)
-        return any(shard.settle(tick, tick + 1) for tick in (state.slot + 1, state.slot + 2))
 
 
 @pytest.mark.promise(27)
