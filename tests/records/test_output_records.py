@@ -29,7 +29,7 @@ RULE = OverTimeRule(Fraction(1), 2, 20, 336, 1)
 MARKS = (Mark(98, 21, Fraction(1, 3), 435), Mark(100, 23, Fraction(1, 2), 437))
 
 
-def over_time(answer: OverTimeAnswer, resumes_at: int | None = None) -> OutputRecord:
+def over_time(answer: OverTimeAnswer, resumes_at: int | None = None, counted_since: int | None = None) -> OutputRecord:
     return make_over_time_record(
         source="tokyo",
         monitor="stations",
@@ -40,6 +40,7 @@ def over_time(answer: OverTimeAnswer, resumes_at: int | None = None) -> OutputRe
         window_start=AS_OF - 336 * HOUR,
         answer=answer,
         resumes_at=resumes_at,
+        counted_since=counted_since,
     )
 
 
@@ -102,6 +103,7 @@ ALL: list[tuple[OutputRecord, type[Value], str]] = [
     (over_time(NOISY), OverTimeAlert, OVER_TIME),
     (over_time(PAUSED, AS_OF + 336 * HOUR), OverTimeAlert, OVER_TIME),
     (over_time(UNKNOWN), OverTimeAlert, OVER_TIME),
+    (over_time(SAFE._replace(marks=MARKS[:1]), counted_since=AS_OF - 2 * HOUR), OverTimeAlert, OVER_TIME),
     (at_times({}), AtTimesSnapshot, AT_TIMES),
     (at_times({"駅": (99, 31), "a b": (100, 20)}, complete=False), AtTimesSnapshot, AT_TIMES),
     (owner(), OwnerRecord, OWNER),
@@ -135,6 +137,14 @@ def test_bytes_of_a_safe_answer() -> None:
         '{"monitor":"stations","kind":"over_time","location_id":"a/駅","tick":100,"as_of":"2026-11-20T09:00:00Z",'
         '"window_start":"2026-11-06T09:00:00Z","status":"safe","threshold":20,"epsilon":"1/2","answers":[]}'
     )
+
+
+def test_start_of_a_fresh_count() -> None:
+    """The start of a fresh count stands directly after the start of the window, and must be a time."""
+    value = over_time(SAFE, counted_since=AS_OF - 2 * HOUR).value
+    assert b'"window_start":"2026-11-06T09:00:00Z","counted_since":"2026-11-20T07:00:00Z","status":"safe"' in value
+    with pytest.raises(msgspec.ValidationError):
+        make_decoder(OverTimeAlert)(value.replace(b"20T07:00:00Z", b"20T24:30:00Z"))
 
 
 def test_inapplicable_keys_are_absent() -> None:

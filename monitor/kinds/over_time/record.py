@@ -33,7 +33,7 @@ _OWN_KEYS: Final[dict[Status, tuple[str, ...]]] = {
     "unknown": (),
 }
 _DESCRIPTIONS: Final[dict[Status, str]] = {
-    "safe": "There are fewer than `threshold` distinct target people. This is always true.",
+    "safe": "Fewer than `threshold` distinct target people, since `counted_since` if it is set. This is always true.",
     "noisy_count": "The count plus noise that is never negative, so it is a certain upper bound.",
     "paused": "The privacy budget of the window is spent.",
     "unknown": "The input was not known to be complete in time. The answer is never revised.",
@@ -48,7 +48,7 @@ RunningMark = Annotated[
 ]
 
 
-class OverTimeAlert(Value, frozen=True):
+class OverTimeAlert(Value, frozen=True, kw_only=True):
     """The state of one location at one tick (Algorithm 3). Key: monitor/location_id."""
 
     title: ClassVar = "A location over time"
@@ -66,6 +66,13 @@ class OverTimeAlert(Value, frozen=True):
     tick: Tick
     as_of: Time
     window_start: Annotated[Time, Meta(description="The start of the window of this tick.")]
+    counted_since: Annotated[
+        Time | UnsetType,
+        Meta(
+            description="as_of of the latest noisy answer whose mark runs: only people whose record was stamped at or "
+            "after this instant are counted. Absent: all people in the window are counted."
+        ),
+    ] = UNSET
     status: Status
     threshold: Positive
     epsilon: Annotated[Epsilon, Meta(description="The ε of one noisy answer.")]
@@ -88,6 +95,8 @@ class OverTimeAlert(Value, frozen=True):
         check_time(self.window_start)
         if self.resumes_at is not UNSET:
             check_time(self.resumes_at)
+        if self.counted_since is not UNSET:
+            check_time(self.counted_since)
         if self.status != "safe":  # most records are safe, and need no key of their own
             for key in _OWN_KEYS[self.status]:
                 if getattr(self, key) is UNSET:
@@ -127,27 +136,31 @@ class OverTimeWriter:
         self._before, self._after = before, after
 
     def write(
-        self, location_id: str, rule: OverTimeRule, answer: OverTimeAnswer, resumes_at: int | None = None
+        self,
+        location_id: str,
+        rule: OverTimeRule,
+        answer: OverTimeAnswer,
+        resumes_at: int | None = None,
+        counted_since: int | None = None,
     ) -> OutputRecord:
-        """Return the record of one location. `resumes_at` is set only for a pause."""
+        """Return the record of one location. `resumes_at` is for a pause, `counted_since` for a fresh count."""
         epsilon, most = rule.answer_epsilon, answer.noisy_count
-        own: tuple[Any, ...] = ()
-        if most is not None:
-            own = most, most, compute_p_value(epsilon, rule.threshold, most)
-        elif resumes_at is not None:
-            own = UNSET, UNSET, UNSET, format_time(resumes_at)
         value = OverTimeAlert(
-            self._monitor,
-            "over_time",
-            location_id,
-            self._tick,
-            self._as_of,
-            self._window_start,
-            answer.status,
-            rule.threshold,
-            epsilon,
-            answer.marks,
-            *own,
+            monitor=self._monitor,
+            kind="over_time",
+            location_id=location_id,
+            tick=self._tick,
+            as_of=self._as_of,
+            window_start=self._window_start,
+            counted_since=UNSET if counted_since is None else format_time(counted_since),
+            status=answer.status,
+            threshold=rule.threshold,
+            epsilon=epsilon,
+            answers=answer.marks,
+            noisy_count=UNSET if most is None else most,
+            count_at_most=UNSET if most is None else most,
+            p_value=UNSET if most is None else compute_p_value(epsilon, rule.threshold, most),
+            resumes_at=UNSET if resumes_at is None else format_time(resumes_at),
         )
         key = f"{self._monitor}/{location_id}"
         headers = (self._before, ("ce_id", name_answer(self._monitor, location_id, self._tick).encode()), *self._after)
@@ -165,6 +178,8 @@ def make_over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of 
     window_start: int,
     answer: OverTimeAnswer,
     resumes_at: int | None,
+    counted_since: int | None = None,
 ) -> OutputRecord:
-    """Return the record of one location at one tick. Times are instants; `resumes_at` is set only for a pause."""
-    return OverTimeWriter(source, monitor, tick, as_of, window_start).write(location_id, rule, answer, resumes_at)
+    """Return the record of one location at one tick, with arguments as of `OverTimeWriter`. Times are instants."""
+    writer = OverTimeWriter(source, monitor, tick, as_of, window_start)
+    return writer.write(location_id, rule, answer, resumes_at, counted_since)

@@ -65,6 +65,7 @@ def make_examples() -> dict[str, tuple[Example, ...]]:
         "overTime": (
             _make_output_example("safe", "Fewer than 10 people.", _make_over_time("safe", 8)),
             _make_output_example("noisyCount", "An alarm: at most 12 people.", _make_over_time("noisy_count", 16, 12)),
+            _make_output_example("freshCount", "Fewer than 10 people reported since the alarm.", _make_fresh_count()),
             _make_output_example("paused", "The budget is spent until the mark ends.", _make_over_time("paused", 17)),
             _make_output_example("unknown", "The input was not known to be complete.", _make_over_time("unknown", 15)),
         ),
@@ -101,6 +102,23 @@ def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -
         window_start=_GRID.start(tick - _RULE.window + 1),
         answer=answer,
         resumes_at=_GRID.as_of(mark.until + 1) if status == "paused" else None,
+    )
+
+
+def _make_fresh_count() -> OutputRecord:
+    rule = OverTimeRule(_RULE.epsilon, 2, _RULE.threshold, _RULE.window, _RULE.max_lead)
+    mark = Mark(16, 12, rule.answer_epsilon, 16 + rule.mark_lifetime - 1)
+    return make_over_time_record(
+        source="town",
+        monitor="places",
+        location_id="station-central",
+        rule=rule,
+        tick=20,
+        as_of=_GRID.as_of(20),
+        window_start=_GRID.start(20 - rule.window + 1),
+        answer=OverTimeAnswer("safe", None, (mark,), None),
+        resumes_at=None,
+        counted_since=_GRID.as_of(mark.tick),
     )
 
 
