@@ -1,4 +1,4 @@
-"""The number of distinct people at a location, tick by tick."""
+"""The number of distinct people at a location, tick by tick, and since a slot of stamps."""
 
 from __future__ import annotations
 
@@ -69,6 +69,33 @@ class PeopleCount:
             self._changes[tick] += by
             if not self._changes[tick]:
                 del self._changes[tick]
+
+
+class FreshCount:
+    """The number of distinct people at a location whose report was stamped after a slot, for each tick and slot.
+
+    `_reports` has, by person, the ticks that count each report, from the slot of its stamp on.
+    """
+
+    def __init__(self) -> None:
+        self._reports: dict[int, set[TickRange]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of people that a later tick may count."""
+        return len(self._reports)
+
+    def add(self, person: int, stamped: int, end: int) -> None:
+        """Count a person at the ticks from the slot of the stamp until before `end`."""
+        self._reports.setdefault(person, set()).add((stamped, end))
+
+    def at(self, tick: int, after: int) -> int:
+        """Return the count of a tick from the reports that were stamped after the slot `after`."""
+        return sum(any(after < stamped <= tick < end for stamped, end in reports) for reports in self._reports.values())
+
+    def forget(self, tick: int) -> None:
+        """Forget the reports that no tick from this one on counts."""
+        kept = {person: {one for one in reports if one[1] > tick} for person, reports in self._reports.items()}
+        self._reports = {person: reports for person, reports in kept.items() if reports}
 
 
 def _merge(ranges: Iterable[TickRange]) -> tuple[TickRange, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from monitor.audit.kinds.at_times import AtTimesMonitor
 from monitor.audit.kinds.hot_spots import HotSpotsMonitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
 from monitor.audit.payments import Charge, Payments, find_most_in_a_period
-from monitor.audit.people_count import PeopleCount
+from monitor.audit.people_count import FreshCount, PeopleCount
 from monitor.audit.recount import Recount
 from monitor.audit.visits import AcceptedVisit
 from tests.audit.conftest import Tiny
@@ -48,6 +49,27 @@ def test_each_person_counts_once_per_tick(
         assert count.at(tick) == len(there)
     count.forget(30)
     assert (len(count), count.at(30)) == (0, 0)
+
+
+@given(RANGES, st.integers(0, 25), RANGES)
+def test_fresh_count_has_later_reports(
+    early: list[tuple[int, int, int]], forgotten: int, late: list[tuple[int, int, int]]
+) -> None:
+    """A fresh count is the number of distinct people with a report stamped after a tick that the present tick counts.
+
+    Nothing is kept that is in no later count.
+    """
+    count = FreshCount()
+    for drawn in (early, late):
+        for person, stamped, length in drawn:
+            count.add(person, stamped, stamped + length)
+        if drawn is early:
+            count.forget(forgotten)
+    for tick, after in itertools.product(range(forgotten, 30), range(-1, 30)):
+        since = {person for person, stamped, length in [*early, *late] if after < stamped <= tick < stamped + length}
+        assert count.at(tick, after) == len(since)
+    count.forget(30)
+    assert len(count) == 0
 
 
 @given(st.lists(st.tuples(EPSILONS, RANGES), max_size=5))

@@ -26,6 +26,19 @@ def answer_two(tiny: Tiny) -> Tiny:
     return tiny
 
 
+def count_afresh(tiny: Tiny, noisy_count: int = 3) -> Tiny:
+    """Let two answers per window cost half each, and let the ticks 2 to 4 count what was reported since tick 1."""
+    first = {"tick": 1, "noisy_count": noisy_count, "epsilon": "1/2", "until": 4}
+    tiny.configure("window: 3h}", "window: 3h, answers_per_window: 2}")
+    p_value = math.exp(-0.5 * (noisy_count - 1))
+    tiny.walk(1, "noisy_count", [first], noisy_count=noisy_count, count_at_most=noisy_count, p_value=p_value)
+    for tick in (2, 3, 4):
+        tiny.walk(tick, "safe", [first], counted_since=as_of(1))
+    for tick in range(7):
+        tiny.set(f"walk/park/{tick}", epsilon="1/2")
+    return tiny
+
+
 def visit_park(tiny: Tiny, number: int, reported: str = "", hour: str = "00") -> Tiny:
     """Add people at the park."""
     for person in range(number):
@@ -60,6 +73,16 @@ STATEMENTS: dict[str, Case] = {
         "safe",
         lambda run: run.set(f"{NIGHT}/3", noisy_counts={}).set(f"{NIGHT}/4", noisy_counts={}),
         [f'{NIGHT}, tick {tick}: "safe" is false for shop, there were 2 people or more' for tick in (3, 4)],
+    ),
+    "as many people as T reported since a noisy count, about the slot before it": (
+        "safe",
+        lambda run: visit_park(count_afresh(run), 2, "02:00"),
+        ['walk/park, tick 2: "safe" is false, there were 2 people or more'],
+    ),
+    "a person whom the noisy count has counted, reported again": (
+        "safe",
+        lambda run: visit_park(count_afresh(run).visit("p1", "park", "01:20", "01:40", "03:59:59"), 1, "02:00", "02"),
+        ['walk/park, tick 3: "safe" is false, there were 2 people or more'],
     ),
     "a noisy count below the count": (
         "noisy_count",
@@ -182,6 +205,8 @@ def lose_ledger(tiny: Tiny) -> Tiny:
 
 
 WRONG_MARKS = "answers are not the noisy answers that run, each until tick + W + F - 1"
+WRONG_START = "counted_since is not the as_of of tick 1, the latest noisy answer that runs"
+NO_START = "counted_since is given, and nothing was counted since a noisy answer"
 WRONG_END = "resumes_at is not the as_of of tick 5, the next that can answer"
 
 SPENDING: dict[str, Case] = {
@@ -215,6 +240,36 @@ SPENDING: dict[str, Case] = {
             "walk/park, tick 4: not paused, and the next answer is not affordable: 1 of 1 is spent",
             "walk/park, tick 4: the ε of the answers that run is 2, more than the location's 1",
         ],
+    ),
+    "a count that starts with a noisy count": (
+        "budget",
+        lambda run: count_afresh(run).set("walk/park/3", counted_since=as_of(0)),
+        [f"walk/park, tick 3: {WRONG_START}"],
+    ),
+    "a count that starts after a noisy count": (
+        "budget",
+        lambda run: count_afresh(run).set("walk/park/3", counted_since=as_of(2)),
+        [f"walk/park, tick 3: {WRONG_START}"],
+    ),
+    "a count that starts nowhere": (
+        "budget",
+        lambda run: count_afresh(run).set("walk/park/5", counted_since=as_of(1)),
+        [f"walk/park, tick 5: {NO_START}"],
+    ),
+    "a start in a pause": (
+        "budget",
+        lambda run: run.set("walk/park/3", counted_since=as_of(1)),
+        [f"walk/park, tick 3: {NO_START}"],
+    ),
+    "a start after a lost ledger": (
+        "budget",
+        lambda run: lose_ledger(run).set("walk/park/3", counted_since=as_of(1)),
+        [f"walk/park, tick 3: {NO_START}"],
+    ),
+    "unknown with a start": (
+        "budget",
+        lambda run: count_afresh(run).set("walk/park/3", status="unknown"),
+        [f"walk/park, tick 3: {NO_START}"],
     ),
     "a long pause after a lost ledger": (
         "budget",

@@ -10,24 +10,25 @@ from typing import Any
 import pytest
 
 from tests.audit.conftest import Tiny
-from tests.audit.records import NIGHT
-from tests.audit.test_falsehoods import answer_two, lose_ledger, visit_park
+from tests.audit.records import NIGHT, as_of
+from tests.audit.test_falsehoods import answer_two, count_afresh, lose_ledger, visit_park
 
 
 def answer_twice_per_window(tiny: Tiny) -> None:
     """Let two answers per window cost half each. The pause ends with the first of them.
 
     tick  1   2   3   4   5      each answer runs for W + F = 4 ticks
-          3   2   ∥   ∥   safe
+          3   2   ∥   ∥   safe   the answers of the ticks 2 and 5 count afresh
     """
     first = {"tick": 1, "noisy_count": 3, "epsilon": "1/2", "until": 4}
     second = {"tick": 2, "noisy_count": 2, "epsilon": "1/2", "until": 5}
     tiny.configure("window: 3h}", "window: 3h, answers_per_window: 2}")
     tiny.walk(1, "noisy_count", [first], noisy_count=3, count_at_most=3, p_value=math.exp(-1))
     tiny.walk(2, "noisy_count", [first, second], noisy_count=2, count_at_most=2, p_value=math.exp(-0.5))
+    tiny.set("walk/park/2", counted_since=as_of(1))
     for tick in (3, 4):
         tiny.walk(tick, "paused", [first, second], resumes_at="2026-01-01T06:00:00Z")
-    tiny.walk(5, "safe", [second])
+    tiny.walk(5, "safe", [second], counted_since=as_of(2))
     for tick in range(7):
         tiny.set(f"walk/park/{tick}", epsilon="1/2")
 
@@ -58,6 +59,12 @@ TRUE: dict[str, tuple[Callable[[Tiny], object], dict[str, Any]]] = {
     'a report at the as_of of a "safe"': (lambda run: visit_park(run, 1, "01:00"), {}),
     "a lost ledger": (lose_ledger, {}),
     "two answers per window": (answer_twice_per_window, {"spent": PARK + TIMED}),
+    "a count that starts afresh": (count_afresh, {"safe": 3 + 3 + (2 + 1 + 1), "spent": PARK / 2 + TIMED}),
+    "a person reported since a noisy count": (lambda run: visit_park(count_afresh(run), 1, "02:10"), {}),
+    "two people reported just before its as_of": (
+        lambda run: visit_park(count_afresh(run, noisy_count=4), 2, "01:59:59.999999"),
+        {},
+    ),
     "unknown snapshots": (make_unknown, {"safe": 3 + 2, "spent": PARK}),
     "hot spots": (lambda run: run.watch_busiest({"shop": 3}), {"noisy": 2 + 1, "spent": PARK + TIMED + Fraction(1, 3)}),
     "hot spots that cost more": (draw_hot_spots, {"spent": PARK + TIMED + 5}),

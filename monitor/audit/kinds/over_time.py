@@ -16,7 +16,7 @@ from monitor.audit.findings import BUDGET, FORM, NOISY, SAFE
 from monitor.audit.history import History, Memory
 from monitor.audit.kinds.monitor import Check, Counts, Monitor, Part, Prove, Scope, Use
 from monitor.audit.parsing import parse_duration, parse_epsilon
-from monitor.audit.people_count import PeopleCount
+from monitor.audit.people_count import FreshCount, PeopleCount
 from monitor.audit.records import (
     Answer,
     FormError,
@@ -43,10 +43,14 @@ class Mark(Struct, frozen=True):
 
 
 class OverTime(Answer, frozen=True, kw_only=True, tag_field="status"):
-    """An answer about one location over time. Its subclass is its status."""
+    """An answer about one location over time. Its subclass is its status.
+
+    `counted_since`: only people reported at or after this instant are counted. None: all people in the window are.
+    """
 
     location_id: str
     window_start: Instant
+    counted_since: Instant | None = None
     threshold: Positive
     answers: list[Mark]
 
@@ -128,21 +132,30 @@ class Marks(Memory):
 
 
 class OverTimeCounts(Counts):
-    """The people in the window, by location."""
+    """The people in the window, by location.
+
+    `fresh`: of those, who was reported after a slot. It is empty if a window has one noisy answer: no count follows it.
+    """
 
     def __init__(self, monitor: OverTimeMonitor, terms: SharedTerms) -> None:
         self._window = monitor.window
         self.people = {location: PeopleCount() for location in monitor.shares}
-        self._by_row = {terms.rows[location]: count for location, count in self.people.items()}
+        counts_afresh = monitor.answers_per_window > 1
+        self.fresh = {location: FreshCount() for location in monitor.shares} if counts_afresh else {}
+        self._by_row: dict[int, list[PeopleCount | FreshCount]] = {}
+        for counts in (self.people, self.fresh):
+            for location, count in counts.items():
+                self._by_row.setdefault(terms.rows[location], []).append(count)
 
     def add(self, visit: AcceptedVisit) -> Use:
         """Add a visit. If it is reported in slot c with the last slot s, the ticks c … s + W - 1 count it."""
-        count = self._by_row.get(visit.row)
-        if count is None:
+        counts = self._by_row.get(visit.row)
+        if counts is None:
             return Use.NONE
         if visit.current >= visit.last + self._window:
             return Use.OUT_OF_WINDOW
-        count.add(visit.person, visit.current, visit.last + self._window)
+        for count in counts:
+            count.add(visit.person, visit.current, visit.last + self._window)
         return Use.IN_WINDOW
 
     def __len__(self) -> int:
@@ -151,8 +164,15 @@ class OverTimeCounts(Counts):
 
     def forget(self, tick: int) -> None:
         """Forget the counts before a tick."""
-        for count in self.people.values():
-            count.forget(tick)
+        for counts in self._by_row.values():
+            for count in counts:
+                count.forget(tick)
+
+    def at(self, form: OverTime, grid: Grid) -> int:
+        """Return the number of people that an answer is about: those in its window, or those of them reported since."""
+        if form.counted_since is None or not self.fresh:
+            return self.people[form.location_id].at(form.tick)
+        return self.fresh[form.location_id].at(form.tick, grid.find_slot(form.counted_since) - 1)
 
 
 @dataclass(frozen=True)
@@ -262,8 +282,7 @@ class OverTimeCheck(Check):
     def _prove(self, form: OverTime, where: str) -> None:
         if self._counts is None:
             return
-        exact = self._counts.people[form.location_id].at(form.tick)
-        threshold = self._monitor.threshold
+        exact, threshold = self._counts.at(form, self._terms.grid), self._monitor.threshold
         if form.status == "safe" and exact >= threshold:
             self._findings.add(SAFE, f'{where}: "safe" is false, there were {threshold} people or more')
         if isinstance(form, Noisy):
@@ -287,10 +306,13 @@ class OverTimeCheck(Check):
         share, cost = self._monitor.shares[form.location_id], self._cost[form.location_id]
         if self._is_paused_by_loss(partition, form):
             self._marks.set(self._monitor.name, form.location_id, form.answers)
+            yield from self._find_wrong_start(form, [])
             return
         running = self._find_running_marks(form)
         spent = _sum_epsilon(running)
         yield from self._find_wrong_pause(form, running, spent)
+        if spent + cost <= share or isinstance(form, Paused):
+            yield from self._find_wrong_start(form, running)
         if isinstance(form, Noisy):
             until = form.tick + self._monitor.mark_lifetime - 1
             running.append(Mark(form.tick, form.noisy_count, cost, until))
@@ -315,6 +337,20 @@ class OverTimeCheck(Check):
                 yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
         elif not affordable:
             yield f"not paused, and the next answer is not affordable: {spent} of {share} is spent"
+
+    def _find_wrong_start(self, form: OverTime, running: list[Mark]) -> Iterator[str]:
+        """Yield an error if the count begins too early, so that a record pays twice, or too late.
+
+        While marks run, a count begins with the records that were stamped after the tick of the latest noisy answer.
+        """
+        counts = isinstance(form, Safe | Noisy) and bool(running)
+        expected = self._terms.grid.as_of(running[-1].tick) if counts else None
+        if form.counted_since == expected:
+            return
+        if expected is None:
+            yield "counted_since is given, and nothing was counted since a noisy answer"
+        else:
+            yield f"counted_since is not the as_of of tick {running[-1].tick}, the latest noisy answer that runs"
 
     def _is_paused_by_loss(self, partition: int, form: OverTime) -> bool:
         """Return whether the location is paused because a ledger was lost. All its ε then counts as spent."""
