@@ -12,6 +12,8 @@ from fractions import Fraction
 from functools import cache, lru_cache, partial
 from typing import Final, Literal
 
+from msgspec import UNSET, UnsetType
+
 from monitor.client.designated_time import Snapshots, calls_others_safe, find_upper_bound
 from monitor.client.strength import Strength, count_draws, judge_strength
 from monitor.client.subscriber_view import AlertSubject, SubscriberView
@@ -21,7 +23,7 @@ from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.privacy.over_time import compute_p_value
 from monitor.time.instants import DAY, parse_instant, to_datetime, to_instant
 
-State = Literal["safe", "noisy_count", "paused", "unknown"]
+State = Literal["safe", "noisy_count", "below_since", "paused", "unknown"]
 Reason = Literal[
     "below_threshold",
     "noisy",
@@ -35,13 +37,14 @@ Reason = Literal[
     "not_verified",
 ]
 
-_CAUTION: Final[dict[State, int]] = {"noisy_count": 0, "paused": 1, "unknown": 2, "safe": 3}
+_CAUTION: Final[dict[State, int]] = {"noisy_count": 0, "below_since": 1, "paused": 2, "unknown": 3, "safe": 4}
 VALID_SLOTS: Final = 2
 """The number of slots after its as_of for which an answer is valid. A newer one comes earlier, unless it is late."""
 _LAST: Final = to_instant(datetime.fromisoformat("9999-12-31T00:00:00+00:00"))
 _REASONS: Final[dict[State, Reason]] = {
     "safe": "below_threshold",
     "noisy_count": "noisy",
+    "below_since": "below_threshold",
     "paused": "budget_spent",
     "unknown": "input_incomplete",
 }
@@ -52,7 +55,8 @@ class About:
     """What an answer is about: the monitor, and the time of the visits that it counts.
 
     `start` equals `end` for a designated time. `start` is None if the record was not understood. `threshold` is None
-    for hot spots, which are compared with no threshold. `resumes_at` is set while a place is paused.
+    for hot spots, which are compared with no threshold. `resumes_at` is set while a place is paused. `counted_since` is
+    set if only people reported since then, at a noisy count, were counted.
     """
 
     monitor: str
@@ -61,6 +65,7 @@ class About:
     end: datetime
     threshold: int | None = None
     resumes_at: datetime | None = None
+    counted_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,9 @@ class Answer:
     `p_value`: the largest chance per update of a noisy count this high from fewer than `about.threshold` people.
     `strength`: "far_above" if noise alone does this less than once a year at all places together, else "just_above".
     Both are None without a noisy count that is compared with a known threshold.
+
+    `since_at_most` is set for a count that started afresh: a certain upper bound of the people who were reported since
+    `about.counted_since`. `count_at_most` is then the bound for the whole window, with the earlier noisy counts.
     """
 
     state: State
@@ -85,6 +93,7 @@ class Answer:
     last_alarm: Answer | None = None
     p_value: float | None = field(default=None, compare=False)
     strength: Strength | None = field(default=None, compare=False)
+    since_at_most: int | None = None
 
     def at(self, now: int, slot: int) -> Answer:
         """Return the answer as it has to be read at an instant: unknown if it is not valid then.
@@ -110,7 +119,7 @@ class Answer:
 
     def _unknown(self, reason: Reason) -> Answer:
         unknown = replace(self, state="unknown", reason=reason, count_at_most=None, count_at_least=0)
-        return replace(unknown, p_value=None, strength=None)
+        return replace(unknown, p_value=None, strength=None, since_at_most=None)
 
     @property
     def caution(self) -> tuple[int, int, str]:
@@ -128,7 +137,8 @@ class Known:
 
     After `valid_until` the state is "unknown", although no record says so. While the state is "unknown" there are no
     bounds. If several monitors answer about the place, this is the most cautious of their answers: a noisy count, else
-    a pause, else unknown, else safe. To read several fields of one moment, use `current`.
+    below the threshold since a noisy count, else a pause, else unknown, else safe. To read several fields of one
+    moment, use `current`.
 
     `answers` are the answers of the monitors, `now` returns the present as an instant, and `slot` is the length of
     a slot in microseconds.
@@ -174,6 +184,11 @@ class Known:
     def count_at_most(self) -> int | None:
         """A certain upper bound of the number of people; None if there is no such bound."""
         return self.current.count_at_most
+
+    @property
+    def since_at_most(self) -> int | None:
+        """A certain upper bound of the people reported since `about.counted_since`; None if all people were counted."""
+        return self.current.since_at_most
 
     @property
     def count_at_least(self) -> int:
@@ -300,20 +315,22 @@ class KnownPlaces:
             return None
         as_of = parse_instant(alert.as_of)
         counted = min(max(0, as_of - (alert.tick - mark.tick) * self.slot), _LAST)
-        own = self.view.find_alarm(alert.monitor, alert.location_id, counted)
-        start, threshold = (to_datetime(parse_instant(own.window_start)), own.threshold) if own else (None, None)
-        about = About(alert.monitor, "over_time", start, to_datetime(counted), threshold)
         until = self._valid_until(min(max(0, as_of + (mark.until - alert.tick) * self.slot), _LAST))
-        return self._compare(
-            Answer("noisy_count", "noisy", counted, until, mark.noisy_count, about=about), mark.epsilon
-        )
+        own = self.view.find_alarm(alert.monitor, alert.location_id, counted)
+        if own is not None:
+            return replace(self._read_counted(own), state="noisy_count", reason="noisy", valid_until=until)
+        about = About(alert.monitor, "over_time", None, to_datetime(counted))
+        if any(other.tick < mark.tick for other in alert.answers):  # the count continues that of an earlier alarm
+            return Answer("noisy_count", "noisy", counted, until, about=about, since_at_most=mark.noisy_count)
+        return Answer("noisy_count", "noisy", counted, until, mark.noisy_count, about=about)
 
     def _compare(self, alarm: Answer, epsilon: Fraction) -> Answer:
         """Return an alarm with its strength; unchanged if it has no upper bound, or its threshold is not known."""
         threshold = alarm.about.threshold if alarm.about else None
-        if threshold is None or alarm.count_at_most is None or alarm.count_at_most < threshold:
+        most = alarm.count_at_most if alarm.since_at_most is None else alarm.since_at_most
+        if threshold is None or most is None or most < threshold:
             return alarm
-        p_value = compute_p_value(epsilon, threshold, alarm.count_at_most)
+        p_value = compute_p_value(epsilon, threshold, most)
         return replace(alarm, p_value=p_value, strength=judge_strength(p_value, count_draws(self.view, self.slot)))
 
     def _find_named(self, location_id: str) -> Iterator[Answer]:
@@ -328,19 +345,23 @@ class KnownPlaces:
         return min(as_of + max(VALID_SLOTS * self.slot, self.final_for if final else 0), _LAST)
 
     def _read_alert(self, alert: OverTimeAlert | AlertSubject) -> Answer:
-        as_of = parse_instant(alert.as_of)
-        until, end = self._valid_until(as_of), to_datetime(as_of)
         if isinstance(alert, AlertSubject):
-            about = About(alert.monitor, "over_time", None, end)
-            return Answer("unknown", "not_understood", as_of, until, about=about)
-        paused = alert.status == "paused" and alert.resumes_at
-        resumes_at = to_datetime(parse_instant(paused)) if paused else None
-        about = About(
-            alert.monitor, "over_time", to_datetime(parse_instant(alert.window_start)), end, alert.threshold, resumes_at
-        )
-        alarm = self.find_last_alarm(alert)
+            as_of = parse_instant(alert.as_of)
+            about = About(alert.monitor, "over_time", None, to_datetime(as_of))
+            return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about)
+        return replace(self._read_counted(alert), last_alarm=self.find_last_alarm(alert))
+
+    def _read_counted(self, alert: OverTimeAlert) -> Answer:
+        """Return the answer of a record about one location, without an earlier alarm."""
+        as_of = parse_instant(alert.as_of)
+        state: State = "below_since" if alert.is_below_since else alert.status
+        paused_until = alert.resumes_at if alert.status == "paused" else UNSET
+        start, resumes_at, since = map(_read_time, (alert.window_start, paused_until, alert.counted_since))
+        about = About(alert.monitor, "over_time", start, to_datetime(as_of), alert.threshold, resumes_at, since)
+        most = self.view.find_window_bound(alert, self.slot)
+        since_at_most = None if since is None else alert.upper_bound
         answer = Answer(
-            alert.status, _REASONS[alert.status], as_of, until, alert.upper_bound, about=about, last_alarm=alarm
+            state, _REASONS[state], as_of, self._valid_until(as_of), most, about=about, since_at_most=since_at_most
         )
         return self._compare(answer, alert.epsilon) if alert.status == "noisy_count" else answer
 
@@ -362,6 +383,10 @@ class KnownPlaces:
             return Answer("safe", "below_threshold", as_of, until, snapshot.threshold - 1, least, about, alarm)
         reason: Reason = "input_incomplete" if snapshot.status == "unknown" else "other_registry"
         return Answer("unknown", reason, as_of, until, about=about, last_alarm=alarm)
+
+
+def _read_time(time: str | UnsetType) -> datetime | None:
+    return None if time is UNSET else to_datetime(parse_instant(time))
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec import UNSET
+
 from monitor.client.current_answers import Answer
 from monitor.client.designated_time import AtTime
 from monitor.client.strength import STRENGTHS, count_draws, judge_strength
@@ -13,13 +15,14 @@ from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, 
 from monitor.kinds.designated_times.record import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.privacy.over_time import compute_p_value
-from monitor.time.instants import DAY, format_duration, parse_instant, to_datetime
+from monitor.time.instants import DAY, format_duration, parse_instant, to_datetime, to_instant
 from monitor.time.slot_grid import SlotGrid
 from monitor.values.wording import PEOPLE
 
 NAMED: Final = 5
 """The number of places that a short line names."""
 
+_SINCE: Final = "infected people reported since"
 _UNKNOWN: Final = "unknown: not confirmed in time that all visits had been read"
 
 
@@ -56,24 +59,44 @@ class Words:
         """Return what a location is called."""
         return self.names.get(location_id, location_id)
 
-    def alert(self, alert: OverTimeAlert, draws: float) -> str:
-        """Describe the state of one location (`over_time`) at its latest tick. `draws`: as in `count_draws`."""
+    def alert(self, alert: OverTimeAlert, draws: float, most: int | None = None) -> str:
+        """Describe the state of one location (`over_time`) at its latest tick. `draws`: as in `count_draws`.
+
+        `most` is a certain upper bound of the people in the window, if one is known.
+        """
         since = moment(alert.window_start)
+        fresh = "" if alert.counted_since is UNSET else moment(alert.counted_since)
         if alert.status == "noisy_count":
+            counted = f"{_SINCE} {fresh}" if fresh else f"{PEOPLE} since {since}"
             return (
-                f"at most {alert.count_at_most} {PEOPLE} since {since} (certain), {_describe_strength(alert, draws)}: "
+                f"at most {alert.count_at_most} {counted} (certain), {_describe_strength(alert, draws)}: "
                 f"with fewer, the chance of an answer this high is {chance(alert.p_value or 0)}"
+                f"{self._describe_window(alert, most)}"
             )
         if alert.status == "paused" and alert.resumes_at:
             lost = "" if alert.answers else " (an earlier ledger was lost, so all ε counts as spent)"
             return f"paused until {moment(alert.resumes_at)}, its ε is spent{lost}"
+        if fresh and alert.status == "safe":
+            return f"fewer than {alert.threshold} {_SINCE} {fresh}{self._describe_window(alert, most)}"
         if alert.status == "safe":
             return f"safe: fewer than {alert.threshold} {PEOPLE} since {since}"
         return _UNKNOWN
 
+    @staticmethod
+    def _describe_window(alert: OverTimeAlert, most: int | None) -> str:
+        """Describe what is certain about the window of a count that started afresh. Nothing may be known."""
+        if most is None or alert.counted_since is UNSET:
+            return ""
+        return f"; with the alarms before, at most {most} in all since {moment(alert.window_start)}"
+
     def last_alarm(self, alarm: Answer) -> str:
         """Describe an earlier alarm that still counts."""
-        text = f"alarm on {moment(alarm.as_of or 0)}, at most {alarm.count_at_most} {PEOPLE}"
+        since = alarm.about and alarm.about.counted_since
+        text = f"at most {alarm.count_at_most} {PEOPLE}"
+        if alarm.since_at_most is not None:
+            began = moment(to_instant(since)) if since else "an earlier alarm"
+            text = f"at most {alarm.since_at_most} {_SINCE} {began}"
+        text = f"alarm on {moment(alarm.as_of or 0)}, {text}"
         if alarm.strength is None or alarm.about is None:
             return text
         return f"{text}, {STRENGTHS[alarm.strength]} {alarm.about.threshold}"
@@ -93,20 +116,20 @@ class Words:
         """Describe the answer about all places together at one designated time. Name at most `most` places."""
         return _UNKNOWN if snapshot.status == "unknown" else snapshot.describe(self.name, most)
 
-    def alert_news(self, change: AlertChange, draws: float) -> str:
-        """Describe the change of one location (`over_time`). `draws`: as in `count_draws`."""
+    def alert_news(self, change: AlertChange, draws: float, most: int | None = None) -> str:
+        """Describe the change of one location (`over_time`). `draws` and `most`: as in `alert`."""
         alert = change.now
-        if alert.status == "noisy_count":
+        if alert.status == "noisy_count" and alert.counted_since is UNSET:
             window = length(parse_instant(alert.as_of) - parse_instant(alert.window_start))
-            most = f"at most {alert.count_at_most} {PEOPLE}"
+            people = f"at most {alert.count_at_most} {PEOPLE}"
             strength = _describe_strength(alert, draws)
-            return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy), {strength}"
+            return f"{self.name(alert.location_id)}: {people} in the last {window} (noisy), {strength}"
         before = None if change.before is None else change.before.status
         if alert.status == "paused" and alert.resumes_at and before == "noisy_count":
             return f"{self.name(alert.location_id)}: paused until {moment(alert.resumes_at)}, its ε is spent"
-        if (before, alert.status) == ("paused", "safe"):
+        if (before, alert.status) == ("paused", "safe") and not alert.is_below_since:
             return f"{self.name(alert.location_id)}: answers again; safe: fewer than {alert.threshold} {PEOPLE}"
-        return f"{self.name(alert.location_id)}: {self.alert(alert, draws)}"
+        return f"{self.name(alert.location_id)}: {self.alert(alert, draws, most)}"
 
     def time_news(self, at: AtTime, fresh: Mapping[str, int], draws: float) -> str:
         """Describe the change of one designated time: the number of safe locations, and the new bounds.
@@ -153,6 +176,11 @@ def _describe_unknown(at: AtTime) -> list[str]:
     return [f"{count} unknown: not all visits were read in time in shard {shards} of {at.sample.shards}"]
 
 
+def alert_status(alert: OverTimeAlert) -> str:
+    """Return the status that selects the colour of a location: "below_since" if it is "safe" only since an alarm."""
+    return "below_since" if alert.is_below_since else alert.status
+
+
 def total_status(snapshot: TotalSnapshot) -> str:
     """Return the status that selects the colour of an answer about all places together: it says nothing of safety."""
     return "unknown" if snapshot.status == "unknown" else "noisy_count"
@@ -178,7 +206,8 @@ class News:
         draws = count_draws(view, self._words.grid.length)
         for change in changes:
             if isinstance(change, AlertChange):
-                lines.append(NewsLine(self._words.alert_news(change, draws), change.now.status))
+                most = view.find_window_bound(change.now, self._words.grid.length)
+                lines.append(NewsLine(self._words.alert_news(change, draws, most), alert_status(change.now)))
             elif isinstance(change, TotalChange):
                 text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.total(change.now, NAMED)}"
                 lines.append(NewsLine(text, total_status(change.now)))

@@ -26,7 +26,7 @@ MOST_PLACES: Final = 1_000
 
 STATES: Final[tuple[State, ...]] = get_args(State)
 
-CODES: Final[dict[State, int]] = {"unknown": 0, "safe": 1, "paused": 2, "noisy_count": 3}
+CODES: Final[dict[State, int]] = {"unknown": 0, "safe": 1, "paused": 2, "noisy_count": 3, "below_since": 4}
 """The value of `public_state` for each state."""
 
 PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
@@ -36,8 +36,8 @@ PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
         "public_state",
         "What is known about a place now, as a number",
         {"location_id": "the first `--metrics-places` places of the registry"},
-        "0: unknown, 1: safe, 2: paused, 3: a noisy count (an alarm). As for every subscriber, an answer becomes "
-        "unknown when it is no longer valid.",
+        "0: unknown, 1: safe, 2: paused, 3: a noisy count (an alarm), 4: below the threshold since an alarm that still "
+        "counts. As for every subscriber, an answer becomes unknown when it is no longer valid.",
     ),
     Metric("gauge", "public_places_left_out", "Places without a series of their own, because there are too many"),
     Metric(

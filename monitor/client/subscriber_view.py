@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from monitor.client.designated_time import AtTime, Snapshots
+from monitor.client.fresh_counts import find_window_bound
 from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
 from monitor.kinds.designated_times.record import TotalSnapshot
@@ -152,7 +153,7 @@ class SubscriberView:
     alert_index: dict[tuple[str, str], OverTimeAlert | AlertSubject] = field(default_factory=dict, init=False)
     alert_monitors: set[str] = field(default_factory=set, init=False)
     snapshot_index: dict[tuple[str, str], Snapshots] = field(default_factory=dict, init=False)
-    _noisy: dict[tuple[str, str], OverTimeAlert] = field(default_factory=dict)  # the latest of each location
+    _noisy: dict[tuple[str, str], list[OverTimeAlert]] = field(default_factory=dict)  # the latest, and what it repeats
     _totals: dict[tuple[str, str], TotalSnapshot] = field(default_factory=dict)  # of each monitor
 
     def use(self, registry: Registry) -> None:
@@ -202,14 +203,17 @@ class SubscriberView:
         self.alert_monitors.add(about.monitor)
         self._advance(about.as_of, alert.tick if alert else None)
         understood = None if isinstance(before, AlertSubject) else before
-        same = understood and alert and understood.status == alert.status != "noisy_count"
+        same = understood and alert and _read_state(understood) == _read_state(alert) != ("noisy_count", False)
         return None if alert is None or same else AlertChange(understood, alert)
 
     def _note_alarm(self, key: tuple[str, str], alert: OverTimeAlert | None) -> None:
-        if alert is not None and alert.status == "noisy_count":
-            known = self._noisy.get(key)
-            if known is None or parse_instant(known.as_of) < parse_instant(alert.as_of):
-                self._noisy[key] = alert
+        """Note the record of a noisy count, with the earlier ones that the latest record still repeats."""
+        if alert is None or alert.status != "noisy_count":
+            return
+        others = (one for one in self._noisy.get(key, ()) if one.as_of != alert.as_of)
+        known = sorted([*others, alert], key=lambda one: parse_instant(one.as_of))
+        repeated = {mark.tick for mark in known[-1].answers}
+        self._noisy[key] = [one for one in known if one is known[-1] or one.tick in repeated]
 
     def _add_snapshot(self, value: bytes) -> Change | None:
         snapshot: AtTimesSnapshot | None = None  # None: a newer form
@@ -295,6 +299,14 @@ class SubscriberView:
         return sorted(times, key=lambda at: at.monitor)
 
     def find_alarm(self, monitor: str, location_id: str, as_of: int) -> OverTimeAlert | None:
-        """Return the record of an alarm, given its as_of (an instant), if it was added and no later one was."""
-        alarm = self._noisy.get((monitor, location_id))
-        return alarm if alarm is not None and parse_instant(alarm.as_of) == as_of else None
+        """Return the record of the latest alarm of a place, if it was added and has this as_of (an instant)."""
+        known = self._noisy.get((monitor, location_id))
+        return known[-1] if known and parse_instant(known[-1].as_of) == as_of else None
+
+    def find_window_bound(self, alert: OverTimeAlert, slot: int) -> int | None:
+        """Return a certain upper bound of the people in the whole window of an answer; None if none is known."""
+        return find_window_bound(alert, self._noisy.get((alert.monitor, alert.location_id), ()), slot)
+
+
+def _read_state(alert: OverTimeAlert) -> tuple[str, bool]:
+    return alert.status, alert.is_below_since

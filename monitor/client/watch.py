@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.client.current_answers import VALID_SLOTS, KnownPlaces
-from monitor.client.describe_records import NAMED, News, NewsLine, Words, moment, total_status
+from monitor.client.describe_records import NAMED, News, NewsLine, Words, alert_status, moment, total_status
 from monitor.client.designated_time import AtTime
 from monitor.client.places import Places, open_configured
 from monitor.client.strength import count_draws
@@ -26,8 +26,14 @@ from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import MINUTE, SECOND, format_duration, parse_instant
 from monitor.time.slot_grid import SlotGrid
 
-STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
-SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
+STYLES: Final = {
+    "safe": "green",
+    "noisy_count": "yellow",
+    "below_since": "yellow",
+    "paused": "bright_black",
+    "unknown": "magenta",
+}
+SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "below_since": "△", "paused": "◌", "unknown": "?"}
 
 _NOTHING: Final = "Nothing has been published yet."
 _FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, and one spare line
@@ -102,10 +108,9 @@ class _Items:
         if self._known.is_old(alert.as_of):
             status, text = "unknown", self._words.too_old(alert.as_of)
         else:
-            status, text = (
-                alert.status,
-                self._words.alert(alert, self._draws) + self._describe_age(alert.tick, alert.as_of),
-            )
+            most = self._view.find_window_bound(alert, self._words.grid.length)
+            age = self._describe_age(alert.tick, alert.as_of)
+            status, text = alert_status(alert), self._words.alert(alert, self._draws, most) + age
         alarm = self._known.find_last_alarm(alert)
         if status == "noisy_count" or alarm is None or self._known.now() > (alarm.valid_until or 0):
             return status, text

@@ -33,16 +33,19 @@ def describe(known: Known) -> dict[str, Any]:
 
 def _describe_answer(answer: Answer) -> dict[str, Any]:
     others = {"last_alarm", "p_value", "strength"}  # the contract leaves the strength of an alarm to the client
+    others |= {"since_at_most"} if answer.since_at_most is None else set()
     described = {name: value for name, value in asdict(answer).items() if name not in others}
     about = answer.about and {
-        key: to_instant(value) if isinstance(value, datetime) else value for key, value in asdict(answer.about).items()
+        key: to_instant(value) if isinstance(value, datetime) else value
+        for key, value in asdict(answer.about).items()
+        if value is not None or key != "counted_since"
     }
     return described | {"about": about}
 
 
 def parse_times(expected: dict[str, Any]) -> dict[str, Any]:
     """Return an answer of a vector with its times as instants."""
-    times = {"as_of", "valid_until", "start", "end", "resumes_at"}
+    times = {"as_of", "valid_until", "start", "end", "resumes_at", "counted_since"}
     return {
         key: parse_times(value)
         if isinstance(value, dict)

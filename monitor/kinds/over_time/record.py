@@ -106,8 +106,13 @@ class OverTimeAlert(Value, frozen=True, kw_only=True):
                 raise ValueError("a noisy count is negative")
 
     @property
+    def is_below_since(self) -> bool:
+        """Whether the answer is "safe" only about what was reported since a noisy count, and not about the window."""
+        return self.status == "safe" and self.counted_since is not UNSET
+
+    @property
     def upper_bound(self) -> int | None:
-        """A certain upper bound of the number of people; None if the answer has none."""
+        """A certain upper bound of the number of people who were counted; None if the answer has none."""
         if self.status == "safe":
             return self.threshold - 1
         return None if self.status != "noisy_count" or self.count_at_most is UNSET else self.count_at_most

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 
 from monitor.audit import audit
-from monitor.client.describe_records import moment
+from monitor.client.describe_records import alert_status, moment
 from monitor.config import load_valid_config
 from monitor.errors import FailedError
 from monitor.operate.demo.examples import copy_examples
@@ -171,7 +171,7 @@ class _LineDisplay:
 
 
 def _format_progress(story: Story) -> str:
-    statuses = Counter(alert.status for alert in story.subscriber_view.alerts)
+    statuses = Counter(alert_status(alert) for alert in story.subscriber_view.alerts)
     counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     return (
         f"{moment(story.now)}  day {story.day} of {story.days}: {counts}; {story.intake.visits:,} visits read, "

@@ -14,7 +14,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.describe_records import length, moment
+from monitor.client.describe_records import alert_status, length, moment
 from monitor.client.designated_time import AtTime, AtTimeStatus
 from monitor.client.watch import STYLES, SYMBOLS
 from monitor.kinds.over_time.record import OverTimeAlert
@@ -92,10 +92,10 @@ class Screen:
     def _draw_over_time(self, alerts: list[OverTimeAlert]) -> Table:
         table = Table.grid(padding=(0, 1))
         for alert in alerts:
-            style = STYLES[alert.status]
+            status = alert_status(alert)
             table.add_row(
-                Text(f"{SYMBOLS[alert.status]} {self._story.words.name(alert.location_id)}", style=style),
-                Text(_describe(alert), style),
+                Text(f"{SYMBOLS[status]} {self._story.words.name(alert.location_id)}", style=STYLES[status]),
+                Text(_describe(alert), STYLES[status]),
             )
         return table
 
@@ -147,4 +147,6 @@ def _describe(alert: OverTimeAlert) -> str:
     if alert.status == "paused" and alert.resumes_at:
         bound = f" (≤ {alert.answers[-1].noisy_count})" if alert.answers else ""
         return f"paused until {moment(alert.resumes_at)}{bound}"
+    if alert.counted_since and alert.status == "safe":
+        return f"below {alert.threshold} since {moment(alert.counted_since)}"
     return alert.status
