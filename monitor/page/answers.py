@@ -7,15 +7,15 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
-from monitor.client.current_answers import Answer
+from monitor.client.current_answers import Answer, State
 from monitor.config import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
-from monitor.page.current_places import STATES, Place, Snapshot
+from monitor.page.current_places import Place, Snapshot
 from monitor.time.instants import SECOND, format_instant, to_instant
 
 CSV_COLUMNS: Final = (
@@ -35,8 +35,10 @@ CSV_COLUMNS: Final = (
     "strength",
     "last_alarm_p_value",
     "last_alarm_strength",
+    "counted_since",
+    "since_at_most",
 )
-_LEADING: Final = (*CSV_COLUMNS[4:10], "p_value", "strength", "last_alarm")
+_LEADING: Final = (*CSV_COLUMNS[4:10], "p_value", "strength", "last_alarm", "counted_since", "since_at_most")
 """What the answer that counts says about its place."""
 _FORMULA: Final = re.compile(r"""(^|[;,|\t\r\n])(["'\s]*)(?=[=+@-])|^(?=[\t\r])""")
 """Where a formula could begin. Spreadsheets of some countries separate cells by other characters than a comma."""
@@ -54,6 +56,7 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
         "end": about and format_instant(to_instant(about.end)),
         "threshold": about and about.threshold,
         "resumes_at": about and about.resumes_at and format_instant(to_instant(about.resumes_at)),
+        "counted_since": about and about.counted_since and format_instant(to_instant(about.counted_since)),
         "state": answer.state,
         "reason": reason,
         "as_of": None if answer.as_of is None else format_instant(answer.as_of),
@@ -62,6 +65,7 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
         "count_at_least": answer.count_at_least,
         "p_value": answer.p_value,
         "strength": answer.strength,
+        "since_at_most": answer.since_at_most,
         "last_alarm": alarm and describe_answer(alarm, alarm.reason),
     }
     return {name: value for name, value in described.items() if value is not None}
@@ -91,7 +95,7 @@ def write_locations_json(parameters: Parameters, present: Snapshot) -> bytes:
             "as_of": None if present.as_of is None else format_instant(present.as_of),
             "slot_seconds": parameters.grid.length / SECOND,
             "registry": parameters.registry.digest,
-            "counts": {state: counted[state] for state in STATES},
+            "counts": {state: counted[state] for state in get_args(State)},
             "last_alarms": sum(place.leading.last_alarm is not None for place in places),
             "locations": [describe_place(place) for place in places],
         }

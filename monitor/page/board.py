@@ -175,6 +175,7 @@ class Board:
     def find_state(self, at: int | None = None) -> list[Entry]:
         """Return the latest record of each key up to an instant, and the one that drew the latest alarm of a place.
 
+        If that alarm counts since an earlier one, the record of the earlier one is included, and so on.
         Of the designated times, it has the latest ones and those with an alarm that still counts. Before
         `complete_since` the list is empty: a place whose alarm was dropped must not look safe.
         """
@@ -185,8 +186,10 @@ class Board:
         kept = {(entry.as_of, entry.key): entry for entry in _drop_old_times(latest, counted)}
         for known in self._alarms.values():
             drawn = _find_latest(known, at) if known else None
-            if drawn is not None and drawn.type == OVER_TIME:
+            while drawn is not None and drawn.type == OVER_TIME:
                 kept[drawn.as_of, drawn.key] = drawn
+                since = drawn.counted_since
+                drawn = next((one for one in known if one.as_of == since), None)
         return [kept[key] for key in sorted(kept)]
 
     def list_by_key(self, key: str) -> Sequence[Entry]:

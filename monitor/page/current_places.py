@@ -21,7 +21,7 @@ from monitor.page.feed import Feed, format_position
 from monitor.time.instants import DAY, SECOND, parse_instant
 
 STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
-"""All states, the one that counts most first: a place is safe only if all answers about it say so."""
+"""All levels, the one that counts most first: a place is safe only if all answers about it say so."""
 
 UNREACHABLE: Final = "unreachable"
 """The reason for which every place is unknown while Kafka does not answer."""
@@ -42,7 +42,8 @@ class Place:
     @property
     def level(self) -> State:
         """The state by which the place is counted and listed: that of an alarm while one still counts."""
-        return self.leading.state if self.leading.last_alarm is None else "noisy_count"
+        counts = self.leading.last_alarm is not None or self.leading.state == "below_since"
+        return "noisy_count" if counts else self.leading.state
 
     @property
     def alarms(self) -> list[Answer]:
@@ -81,7 +82,7 @@ def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: b
 
 
 def _hide(answer: Answer) -> Answer:
-    return replace(answer, state="unknown", count_at_most=None, count_at_least=0)
+    return replace(answer, state="unknown", count_at_most=None, count_at_least=0, since_at_most=None)
 
 
 class Recount(BaseModel):

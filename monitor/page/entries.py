@@ -53,7 +53,8 @@ class Entry(NamedTuple):
 
     `key`: what the record is about: `monitor/location`, `monitor/time/shard` or `monitor/time`. `alarms`: the number of
     noisy counts that its tick drew. `places`: those with a noisy count that still counts. `value_at`: where the value
-    begins in the line. `snapshot`: what it says, if it is of an `at_times` monitor.
+    begins in the line. `snapshot`: what it says, if it is of an `at_times` monitor. `counted_since`: the as_of of the
+    alarm since which it counts (an instant).
     """
 
     partition: int
@@ -66,6 +67,7 @@ class Entry(NamedTuple):
     value_at: int
     snapshot: Snapshot | None = None
     places: tuple[str, ...] = ()
+    counted_since: int | None = None
 
     @property
     def raw(self) -> bytes:
@@ -112,7 +114,8 @@ def _read_entry(kind: str, record: Published) -> Entry | None:
     head = _encode(about)[:-1] + b',"value":'
     line, alarms = b"%s%s}" % (head, encoded), _count_alarms(kind, value)
     places = tuple(snapshot.noisy_counts) if snapshot else _find_marked(kind, value)
-    return Entry(record.partition, record.offset, kind, key, as_of, alarms, line, len(head), snapshot, places)
+    where = record.partition, record.offset
+    return Entry(*where, kind, key, as_of, alarms, line, len(head), snapshot, places, _find_start(kind, value))
 
 
 def _read_alert(value: bytes) -> Subject:
@@ -156,6 +159,15 @@ PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
 def _find_marked(kind: str, value: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the place of an `over_time` record with marks that still run, and otherwise nothing."""
     return (value["location_id"],) if kind == OVER_TIME and value.get("answers") else ()
+
+
+def _find_start(kind: str, value: Mapping[str, Any]) -> int | None:
+    """Return the instant since which an `over_time` record counts; None without one, or if it has a newer form."""
+    since = value.get("counted_since") if kind == OVER_TIME else None
+    try:
+        return parse_instant(since) if isinstance(since, str) else None
+    except TimeError:
+        return None
 
 
 def _count_alarms(kind: str, value: Mapping[str, Any]) -> int:

@@ -10,7 +10,9 @@ from functools import cache
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
+from monitor.client.describe_records import alert_status
 from monitor.client.designated_time import find_upper_bound
 from monitor.client.subscriber_view import read_alert
 from monitor.kinds.locations import Registry, find_shard
@@ -104,8 +106,10 @@ def _read_alert(entry: Entry) -> dict[str, Any]:
         alert = read_alert(entry.raw)
     except UNREADABLE:
         return _NOT_UNDERSTOOD
-    answer: dict[str, Any] = {"state": alert.status, "threshold": alert.threshold}
-    if alert.upper_bound is not None:
+    answer: dict[str, Any] = {"state": alert_status(alert), "threshold": alert.threshold}
+    if alert.upper_bound is not None and alert.counted_since is not UNSET:
+        answer |= {"counted_since": alert.counted_since, "since_at_most": alert.upper_bound}
+    elif alert.upper_bound is not None:
         answer["count_at_most"] = alert.upper_bound
     if alert.status == "paused":
         answer["resumes_at"] = alert.resumes_at

@@ -139,7 +139,8 @@ class Words:
         state, about = answer.state, answer.about
         named = state == "noisy_count" and about is not None and about.kind == "hot_spots"
         kind = "hot_spot" if named else state  # a hot spot is no alarm: it is compared with no threshold
-        keys = (self._choose(f"{kind}_means", "_means", answer), f"{kind}_not", f"{kind}_do")
+        advice = "noisy_count_do" if kind == "below_since" else f"{kind}_do"  # the alarm still counts
+        keys = (self._choose(f"{kind}_means", "_means", answer), f"{kind}_not", advice)
         titles = (self.texts["means"], self.texts["not"], self.texts["do"])
         return [(title, self._fill(key, answer, reason)) for title, key in zip(titles, keys, strict=True)]
 
@@ -149,14 +150,21 @@ class Words:
 
     @staticmethod
     def _choose(key: str, suffix: str, answer: Answer) -> str:
-        """Return the key of a text: an alarm with a lower bound has other words."""
+        """Return the key of a text: an alarm since an earlier one, or with a lower bound, has other words."""
+        if answer.state == "noisy_count" and answer.since_at_most is not None:
+            return f"fresh_count{suffix}"
         if answer.state != "noisy_count" or not answer.count_at_least:
             return key
         return f"at_least{suffix}" if answer.count_at_most is None else f"between{suffix}"
 
     def _fill(self, key: str, answer: Answer, reason: str) -> str:
         about = answer.about
+        since = about.counted_since if about else None
         return self.texts[key].format(
+            since=self.format_time(since) if since else self.texts["earlier_alarm"],
+            fresh=answer.since_at_most,
+            in_all=self._describe_all("in_all", answer),
+            whole=self._describe_all("whole", answer),
             threshold=about.threshold if about else None,
             most=answer.count_at_most,
             least=answer.count_at_least,
@@ -167,6 +175,13 @@ class Words:
             when=self._describe_time(about) if about else "",
             reason=self.texts[reason] if answer.state == "unknown" else "",
         )
+
+    def _describe_all(self, key: str, answer: Answer) -> str:
+        """Return the certain upper bound of the whole window of a count since an alarm. Empty if there is none."""
+        if answer.since_at_most is None or answer.count_at_most is None:
+            return ""
+        when = self._describe_time(answer.about) if answer.about else ""
+        return self.texts[key].format(most=answer.count_at_most, before=self._describe_before(answer.about), when=when)
 
     def _describe_time(self, about: About) -> str:
         end = self.format_time(about.end)

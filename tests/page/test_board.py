@@ -36,6 +36,18 @@ def test_state_has_latest_records() -> None:
     assert kept.version == 3
 
 
+def test_state_has_alarms_that_a_count_continues() -> None:
+    """The state has the latest alarm of a place, and the alarms since which it counts, so that their sum is known."""
+
+    def alarm(tick: int, since: int | None = None) -> Entry:
+        start = None if since is None else since * 1_000_000
+        return entry(tick, "m/a", tick)._replace(alarms=1, counted_since=start)
+
+    kept = board(alarm(1), alarm(2), alarm(3, since=2), entry(4, "m/a", 4), alarm(5, since=3), entry(6, "m/a", 6))
+    assert find_records(kept) == [("m/a", 2), ("m/a", 3), ("m/a", 5), ("m/a", 6)]
+    assert find_records(kept, at=4) == [("m/a", 2), ("m/a", 3), ("m/a", 4)]
+
+
 def test_state_has_latest_times() -> None:
     """Of the designated times of a monitor, the state has the three latest ones of each shard.
 

@@ -42,6 +42,14 @@ def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dic
     return periods
 
 
+def test_fresh_count_is_not_safe() -> None:
+    """A "safe" since an alarm is another state, with the bound of what was reported since and none of the window."""
+    records = [over_time("market", tick, 0) for tick in (6, 7)]
+    (period,) = list_periods("market", *records, counted_since="2026-01-05T05:00:00Z")
+    assert (period["state"], period["since_at_most"]) == ("below_since", 9)
+    assert (period["counted_since"], "count_at_most" in period) == ("2026-01-05T05:00:00Z", False)
+
+
 SHARD, PARK = find_shard("market", 2), find_shard("park", 2)
 """The shards of the market and of the park, which differ, by the number of shards that the snapshots had."""
 ALERT, READ = over_time("market", 6, 0), snapshot(SHARD, 3)

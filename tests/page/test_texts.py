@@ -18,10 +18,11 @@ from monitor.page.languages import Words, build_texts, choose_language, read_tex
 from monitor.time.instants import DAY, HOUR, to_datetime
 
 PAGE = Path(__file__).parents[2] / "monitor" / "page"
-SUBJECTS = (*STATES, "between", "at_least", "hot_spot")
+SUBJECTS = (*STATES, "between", "at_least", "hot_spot", "below_since", "fresh_count")
 REASONS: dict[State, tuple[Reason, ...]] = {
     "safe": ("below_threshold",),
     "noisy_count": ("noisy",),
+    "below_since": ("below_threshold",),
     "paused": ("budget_spent",),
     "unknown": (
         "nothing_published",

@@ -3,7 +3,7 @@
 
 import { ServerClock } from "./clock.js";
 
-export const STATES = ["noisy_count", "paused", "unknown", "safe"]; // the most cautious one first
+export const STATES = ["noisy_count", "paused", "unknown", "safe"]; // the levels, the most cautious one first
 const NOTHING = { state: "unknown", reason: "nothing_published" };
 const RETRY_MS = 3000;
 const LONGEST_RETRY_MS = 30_000;
@@ -17,13 +17,16 @@ export const read = async (path) => {
 };
 
 /** The state by which a place is counted and shown: that of an alarm while one still counts. */
-export const levelOf = (known) => (known.last_alarm ? "noisy_count" : known.state);
+export const levelOf = ({ last_alarm: alarm, state }) => (alarm || state === "below_since" ? "noisy_count" : state);
 
-const hide = (answer, reason) => ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0 });
+const hide = (answer, reason) =>
+  ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0, since_at_most: undefined });
+
+const CAUTION = ["noisy_count", "below_since", "paused", "unknown", "safe"];
 
 /** Sorts the more cautious answer first, then the one that expires first. */
 const byCaution = (a, b) =>
-  STATES.indexOf(a.state) - STATES.indexOf(b.state) || a.expires - b.expires || (a.monitor < b.monitor ? -1 : 1);
+  CAUTION.indexOf(a.state) - CAUTION.indexOf(b.state) || a.expires - b.expires || (a.monitor < b.monitor ? -1 : 1);
 
 /** Returns the answer that counts, of sorted ones. Hot spots compare with no threshold, so they count only without other answers. */
 function lead(answers) {

@@ -48,7 +48,7 @@ export class Words {
     return [
       [this.texts.means, this.#fill(hotSpot ? "hot_spot_means" : this.#choose(known, "means"), known)],
       [this.texts.not, this.#fill(`${kind}_not`, known)],
-      [this.texts.do, this.#fill(`${kind}_do`, known)],
+      [this.texts.do, this.#fill(kind === "below_since" ? "noisy_count_do" : `${kind}_do`, known)], // the alarm counts
     ];
   }
 
@@ -72,18 +72,30 @@ export class Words {
   }
 
   #choose(known, kind) {
+    if (known.state === "noisy_count" && known.since_at_most !== undefined) return `fresh_count_${kind}`;
     if (known.state !== "noisy_count" || !known.count_at_least) return `${known.state}_${kind}`;
     return known.count_at_most === undefined ? `at_least_${kind}` : `between_${kind}`;
   }
 
+  /** The certain upper bound of the whole window of a count since an alarm. Empty if there is none. */
+  #all(key, known, before) {
+    if (known.since_at_most === undefined || known.count_at_most === undefined) return "";
+    return this.fill(key, { most: known.count_at_most, before, when: known.end ? this.#when(known) : "" });
+  }
+
   #fill(key, known) {
+    const before = known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known);
     return this.fill(key, {
+      since: known.counted_since ? this.time(known.counted_since) : this.texts.earlier_alarm,
+      fresh: known.since_at_most,
+      in_all: this.#all("in_all", known, before),
+      whole: this.#all("whole", known, before),
       threshold: known.threshold,
       most: known.count_at_most,
       least: known.count_at_least,
       resumes: this.time(known.resumes_at),
       as_of: this.time(known.as_of),
-      before: known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known),
+      before,
       level: known.threshold ? this.fill("level", { threshold: known.threshold }) : "",
       when: known.end ? this.#when(known) : "",
       reason: known.state === "unknown" ? this.texts[known.reason] : "",

@@ -1,0 +1,72 @@
+"""The page words a count since an alarm equally on the server and in the browser, which Node.js stands for here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from monitor.client.current_answers import About, Answer
+from monitor.config.sections import LANGUAGES, Language
+from monitor.page.answers import describe_answer
+from monitor.page.languages import Words, read_texts
+from monitor.time.instants import DAY, to_datetime
+
+SCRIPT: Final = Path(__file__).parents[2] / "monitor" / "page" / "static" / "words.js"
+PROGRAM: Final = """
+const { Words } = await import(process.argv[1]);
+const [language, texts, answers] = JSON.parse(process.argv[2]);
+const words = new Words(texts, language);
+const describe = (answer) => [words.short(answer), ...words.lines(answer, []), ...words.sections(answer).flat()];
+console.log(JSON.stringify(answers.map(describe)));
+"""
+START, SINCE, END = (to_datetime(instant) for instant in (DAY, 2 * DAY, 3 * DAY))
+ABOUT: Final = About("places", "over_time", START, END, 60, counted_since=SINCE)
+ANSWERS: Final = {
+    "below, with a bound of the window": Answer(
+        "below_since", "below_threshold", 3 * DAY, 4 * DAY, 120, about=ABOUT, since_at_most=59
+    ),
+    "below, without one": Answer("below_since", "below_threshold", 3 * DAY, 4 * DAY, about=ABOUT, since_at_most=59),
+    "an alarm, with a bound of the window": Answer(
+        "noisy_count", "noisy", 3 * DAY, 4 * DAY, 125, about=ABOUT, since_at_most=64
+    ),
+    "an alarm whose record was not read": Answer(
+        "noisy_count", "noisy", 3 * DAY, 4 * DAY, about=About("places", "over_time", None, END), since_at_most=64
+    ),
+    "safe": Answer("safe", "below_threshold", 3 * DAY, 4 * DAY, 59, about=About("places", "over_time", START, END, 60)),
+}
+
+
+def describe(words: Words, answer: Answer) -> list[str]:
+    sections = words.list_sections(answer, answer.reason)
+    return [
+        words.summarize(answer, answer.reason),
+        *words.list_lines(answer, answer.reason, []),
+        *(text for section in sections for text in section),
+    ]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_browser_and_server_agree(node: str, language: Language) -> None:
+    """A count since an alarm has the same words in the page's script as on the server, in each language."""
+    texts = read_texts(language)
+    sent: list[Any] = [language, dict(texts), [describe_answer(answer, answer.reason) for answer in ANSWERS.values()]]
+    command = [node, "--input-type=module", "--eval", PROGRAM, SCRIPT.as_uri(), json.dumps(sent)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env={"TZ": "UTC"})
+    assert json.loads(result.stdout) == [describe(Words(texts), answer) for answer in ANSWERS.values()]
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_count_since_an_alarm_is_no_all_clear(language: Language) -> None:
+    """Below the threshold since an alarm has other words than safe, says since when, and advises as for the alarm."""
+    words, answer = Words(read_texts(language)), ANSWERS["below, with a bound of the window"]
+    below, safe = describe(words, answer), describe(words, ANSWERS["safe"])
+    assert words.format_time(SINCE) in below[0]
+    assert "120" in below[0]
+    assert read_texts(language)["safe_do"] in safe
+    assert read_texts(language)["safe_do"] not in below
+    assert below[0] != safe[0]
