@@ -3,7 +3,7 @@
     D is a list of the accepted visits at one location. Kafka stamped the record of a visit in slot [stamp], and the
     visit ends in slot [last]. *)
 
-From Coq Require Import ZArith List Lia.
+From Coq Require Import ZArith List Bool Lia.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -48,17 +48,19 @@ Proof.
     apply in_people. now exists v.
 Qed.
 
-(** A visit stamped in slot c is in the counts of the ticks c … c + F + W - 1 at most: W + F ticks. So all other
-    counts are the same without it. *)
-Lemma other_counts_stay first slots window max_lead tick D D' :
+(** A count that contains none of the visits that D' lacks is the same without them. *)
+Lemma other_counts_stay first slots counts D D' :
   lacks_visits first slots D D' ->
-  ~ (first <= tick <= first + slots - 1 + max_lead + window - 1) ->
-  count (in_window window max_lead tick) D = count (in_window window max_lead tick) D'.
+  (forall v, counts v = true -> ~ first <= stamp v < first + slots) ->
+  count counts D = count counts D'.
 Proof.
-  intros [[someone [fewer _]] rest] outside. unfold count. f_equal.
+  intros [[someone [fewer _]] rest] none. unfold count. f_equal.
   apply Nat.le_antisymm; apply NoDup_incl_length; try apply NoDup_nodup; intros x; rewrite !in_people;
     intros [v [is_x [found counted]]]; exists v; repeat split; auto.
-  destruct (rest v found) as [|stamped]; [assumption|]. exfalso.
-  unfold in_window in counted. apply andb_prop in counted. destruct counted as [before after].
-  apply Z.leb_le in before, after. lia.
+  destruct (rest v found) as [|stamped]; [assumption|]. now elim (none v counted).
 Qed.
+
+(** A visit stamped in slot c is in the counts of the ticks c … c + F + W - 1 at most: W + F ticks. *)
+Lemma ticks_that_count window max_lead tick v :
+  in_window window max_lead tick v = true -> stamp v <= tick <= stamp v + max_lead + window - 1.
+Proof. unfold in_window. rewrite andb_true_iff, !Z.leb_le. lia. Qed.

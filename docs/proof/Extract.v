@@ -7,8 +7,9 @@ From Kernel Require OverTime OverTimeLoss AtTimes.
 
 Definition over_time_running := OverTime.running.
 Definition over_time_step := OverTime.step.
+Definition over_time_count_start := OverTime.find_count_start.
 Definition at_times_step := AtTimes.step.
 Definition compute_most_answers := OverTimeLoss.most_answers.
 
 Extraction Language OCaml.
-Extraction "kernel.ml" over_time_running over_time_step at_times_step compute_most_answers Qred.
+Extraction "kernel.ml" over_time_running over_time_step over_time_count_start at_times_step compute_most_answers Qred.

@@ -41,12 +41,26 @@ Definition ledger_is_known (r : rule) (t : Z) (lost : option Z) : bool :=
   | Some l => l + lifetime r <=? t
   end.
 
+(** At the tick of a mark, or before it, nothing was reported since. *)
+Definition is_after (marks : list mark) (t : Z) : bool := forallb (fun m => tick m <? t) marks.
+
 Definition may_answer (r : rule) (marks : list mark) (t : Z) (lost : option Z) : bool :=
-  ledger_is_known r t lost && Qle_bool (sum_spent (running r marks t) + answer_epsilon r) (epsilon r).
+  ledger_is_known r t lost && is_after marks t && Qle_bool (sum_spent (running r marks t) + answer_epsilon r) (epsilon r).
+
+(** While marks run, a count has only what was stamped after the latest of their ticks. *)
+Definition find_count_start (r : rule) (marks : list mark) (t : Z) : option Z :=
+  match running r marks t with
+  | [] => None
+  | m :: rest => Some (fold_right Z.max (tick m) (map tick rest))
+  end.
+
+(** The first tick after [t] and all marks. *)
+Definition first_after (marks : list mark) (t : Z) : Z := fold_right Z.max (t + 1) (map (fun m => tick m + 1) marks).
 
 (** The earliest tick after [t] that may answer. Only the end of a mark can make it so. *)
 Definition resume_tick (r : rule) (marks : list mark) (t : Z) (lost : option Z) : Z :=
-  let first := match lost with None => t + 1 | Some l => Z.max (t + 1) (l + lifetime r) end in
+  let after := first_after marks t in
+  let first := match lost with None => after | Some l => Z.max after (l + lifetime r) end in
   let ends := first :: map (fun m => until m + 1) (running r marks first) in
   let last := fold_right Z.max first ends in
   fold_right (fun e earliest => if may_answer r marks e lost then Z.min e earliest else earliest) last ends.

@@ -6,8 +6,10 @@ Import ListNotations.
 Open Scope Z_scope.
 
 (** What an adversary chooses for the next decision, knowing all answers so far: the tick, the rule in force,
-    whether the input is complete, and whether the ledger was lost, and when. *)
-Record choice := { at_tick : Z; in_force : rule; complete : bool; lost_at : option Z }.
+    whether the input is complete, whether the ledger was lost, and when, and after which slot of stamps the count
+    starts. *)
+Record choice :=
+  { at_tick : Z; in_force : rule; complete : bool; lost_at : option Z; starts_after : option Z }.
 Definition adversary := list answer -> choice.
 
 (** The marks in the ledger: the noisy answers since it was lost. *)
@@ -25,7 +27,14 @@ Fixpoint ledger (run : list answer) (lost : option Z) : list mark :=
   | _ :: before => ledger before lost
   end.
 
-Definition counts (c : choice) : visit -> bool := in_window (window (in_force c)) (max_lead (in_force c)) (at_tick c).
+Definition is_since (start : option Z) (v : visit) : bool :=
+  match start with
+  | None => true
+  | Some a => a <? stamp v
+  end.
+
+Definition counts (c : choice) (v : visit) : bool :=
+  in_window (window (in_force c)) (max_lead (in_force c)) (at_tick c) v && is_since (starts_after c) v.
 Definition count_at (D : list visit) (c : choice) : option Z := if complete c then Some (count (counts c) D) else None.
 
 (** Algorithm 3 on the accepted visits D at its location. *)
@@ -138,7 +147,7 @@ Section Runs_cost.
     destruct a as [|new| |]; simpl; try (rewrite Qplus_0_r; exact IH).
     destruct (counting (A before)) eqn:counted; [|rewrite Qplus_0_r; exact IH].
     destruct (noisy_answer _ _ _ _ _ _ _ gives_a) as [allowed _].
-    apply andb_prop in allowed. destruct allowed as [known enough].
+    unfold may_answer in allowed. rewrite !andb_true_iff in allowed. destruct allowed as [[known _] enough].
     apply Qle_bool_iff in enough.
     apply Qle_trans with (epsilon (in_force (A before))); [|now apply epsilon_is_at_most].
     refine (Qle_trans _ _ _ _ enough). apply Qplus_le_compat; [|apply Qle_refl]. now apply charged_marks_run.
@@ -173,10 +182,117 @@ Proof.
   { intros. unfold counting. rewrite andb_true_iff, !Z.leb_le. reflexivity. }
   apply loss_of_run with counting; [intros; apply epsilons | intros; apply epsilons | apply lacks | | |].
   - intros before not_counted. unfold count_at. destruct (complete (A before)); [|reflexivity]. f_equal.
-    apply (other_counts_stay c 1); [assumption|]. unfold lifetime in *. intros counted.
+    apply (other_counts_stay c 1); [assumption|]. intros v counted stamped. apply andb_prop in counted.
+    pose proof (ticks_that_count _ _ _ _ (proj1 counted)). unfold lifetime in *.
     rewrite (proj2 (counting_spec (A before))) in not_counted; [discriminate|]. unfold lifetime. lia.
   - intros before now _ _ counted counted'. apply counting_spec in counted, counted'. lia.
   - apply Qle_trans with (epsilon (in_force (A run))); [apply Qlt_le_weak|]; apply epsilons.
+Qed.
+
+(** ** A count starts after the latest number
+
+    This start is a function of the answers, as are all choices of the adversary. *)
+
+Definition starts_after_numbers (A : adversary) : Prop := forall run,
+  starts_after (A run) = find_count_start (in_force (A run)) (ledger run (lost_at (A run))) (at_tick (A run)).
+
+Lemma start_is_after_running_marks r marks t m :
+  In m (running r marks t) -> exists a, find_count_start r marks t = Some a /\ tick m <= a.
+Proof.
+  unfold find_count_start. destruct (running r marks t) as [|m0 rest]; [contradiction|]. intros found.
+  eexists. split; [reflexivity|]. destruct found as [<- | found].
+  - induction rest; simpl; lia.
+  - induction rest as [|m1 rest IH]; [contradiction|]. simpl. destruct found as [-> | found]; [lia|].
+    specialize (IH found). lia.
+Qed.
+
+Section One_record.
+  Variables (A : adversary) (D : list visit) (c : Z) (most : Q).
+  Hypothesis positive : forall run, (0 < epsilon (in_force (A run)))%Q.
+  Hypothesis at_most : forall run, (answer_epsilon (in_force (A run)) <= most)%Q.
+  Hypothesis after_numbers : starts_after_numbers A.
+
+  (** Whether a tick may count a visit that was stamped in slot [c]. *)
+  Definition counts_slot (now : choice) : bool :=
+    (c <=? at_tick now) && (at_tick now <=? c + lifetime (in_force now) - 1) &&
+    match starts_after now with None => true | Some a => a <? c end.
+
+  Lemma number_is_in_ledger run new lost :
+    In (Noisy new) run -> is_kept lost new = true -> In new (ledger run lost).
+  Proof.
+    intros found kept. induction run as [|a run IH]; [contradiction|]. simpl. destruct found as [-> | found].
+    - rewrite kept. now left.
+    - specialize (IH found). destruct a as [|m| |]; trivial. destruct (is_kept lost m); [now right | exact IH].
+  Qed.
+
+  (** After a number of slot [c] or later, no number counts that slot: its mark runs, or has ended with the window. *)
+  Lemma later_numbers_do_not_count before new :
+    In (Noisy new) before -> c <= tick new ->
+    ledger_is_known (in_force (A before)) (at_tick (A before)) (lost_at (A before)) = true ->
+    counts_slot (A before) = false.
+  Proof.
+    intros found reached known. destruct (counts_slot (A before)) eqn:counted; [exfalso | reflexivity].
+    unfold counts_slot in counted. rewrite !andb_true_iff, !Z.leb_le in counted. destruct counted as [[le near] since].
+    assert (kept : is_kept (lost_at (A before)) new = true).
+    { unfold is_kept, ledger_is_known in *. destruct (lost_at (A before)); trivial.
+      apply Z.leb_le in known. apply Z.leb_le. lia. }
+    assert (runs : In (lengthen (in_force (A before)) new)
+      (running (in_force (A before)) (ledger before (lost_at (A before))) (at_tick (A before)))).
+    { unfold running. apply filter_In. split; [now apply in_map, number_is_in_ledger|].
+      apply Z.leb_le. simpl. lia. }
+    apply start_is_after_running_marks in runs. destruct runs as [a [start later]]. simpl in later.
+    rewrite after_numbers, start in since. apply Z.ltb_lt in since. lia.
+  Qed.
+
+  Lemma slot_is_paid_once run :
+    possible (over_time A D) run ->
+    (sum_costs (cost counts_slot A) run == 0)%Q \/
+    ((sum_costs (cost counts_slot A) run <= most)%Q /\ exists new, In (Noisy new) run /\ c <= tick new).
+  Proof.
+    induction run as [|a before IH]; [now left|]. intros [earlier [g gives_a]]. specialize (IH earlier). simpl.
+    assert (kept : (cost counts_slot A before a == 0)%Q ->
+      (sum_costs (cost counts_slot A) before + cost counts_slot A before a == 0)%Q \/
+      ((sum_costs (cost counts_slot A) before + cost counts_slot A before a <= most)%Q /\
+        exists new, In (Noisy new) (a :: before) /\ c <= tick new)).
+    { intros free. rewrite free, Qplus_0_r. destruct IH as [zero | [less [new [found reached]]]]; [now left | right].
+      split; [assumption|]. exists new. split; [now right | assumption]. }
+    destruct a as [|new| |]; try now apply kept.
+    destruct (noisy_answer _ _ _ _ _ _ _ gives_a) as [allowed [tick_new _]].
+    unfold may_answer in allowed. rewrite !andb_true_iff in allowed. destruct allowed as [[known _] _].
+    destruct (counts_slot (A before)) eqn:counted; [|apply kept; simpl; now rewrite counted].
+    right. destruct IH as [zero | [_ [earlier_new [found reached]]]].
+    - rewrite zero, Qplus_0_l. simpl. rewrite counted. split; [apply at_most|].
+      exists new. split; [now left|]. unfold counts_slot in counted. rewrite !andb_true_iff, !Z.leb_le in counted. lia.
+    - rewrite (later_numbers_do_not_count before earlier_new found reached known) in counted. discriminate.
+  Qed.
+End One_record.
+
+(** Promise 10: "If each count starts after the latest number whose mark runs, the loss of every run is at most the
+    largest ε_l/k, for D' that lacks visits of one person which Kafka stamped in one slot." The adversary may change
+    the rule at every tick, and lose the ledger. [most] is the largest ε_l/k. *)
+Theorem one_record_costs_at_most_an_answer A D D' c most :
+  (forall run, 0 < epsilon (in_force (A run)))%Q ->
+  (forall run, answer_epsilon (in_force (A run)) <= most)%Q ->
+  starts_after_numbers A ->
+  lacks_visits c 1 D D' ->
+  forall run p p',
+  run_chance same_answer (over_time A D) run p -> run_chance same_answer (over_time A D') run p' ->
+  (p <= exp (Q2R most) * p')%R.
+Proof.
+  intros positive at_most after_numbers lacks run.
+  assert (most_sign : (0 <= most)%Q).
+  { apply Qle_trans with (answer_epsilon (in_force (A []))); [apply Qlt_le_weak|]; trivial.
+    now apply answer_epsilon_is_positive. }
+  apply loss_is_at_most with (cost (counts_slot c) A); try exact (noise_is_positive A positive).
+  - intros before a. apply answer_costs; [assumption | apply lacks |]. intros before' not_counted. unfold count_at.
+    destruct (complete (A before')); [|reflexivity]. f_equal. apply (other_counts_stay c 1); [assumption|].
+    intros v counted stamped. apply andb_prop in counted. destruct counted as [inside since].
+    pose proof (ticks_that_count _ _ _ _ inside).
+    enough (counts_slot c (A before') = true) by congruence. unfold counts_slot, lifetime. rewrite !andb_true_iff, !Z.leb_le.
+    replace c with (stamp v) by lia. repeat split; [lia | lia | exact since].
+  - intros run_possible. destruct (slot_is_paid_once A D c most at_most after_numbers run run_possible) as [zero | [less _]].
+    + now rewrite zero.
+    + assumption.
 Qed.
 
 Definition same_count (x y : option Z) : {x = y} + {x <> y}.
@@ -424,6 +540,7 @@ Proof.
   - intros before _ different. exists s. split; [now left|].
     destruct (contains s (A before)) eqn:inside; [reflexivity | elim different]. unfold count_at.
     destruct (complete (A before)); [|reflexivity]. f_equal. apply (other_counts_stay first H); [assumption|].
-    rewrite one_rule. unfold contains, within, s in inside. simpl in inside. apply andb_false_iff in inside.
+    intros v counted stamped. apply andb_prop in counted. pose proof (ticks_that_count _ _ _ _ (proj1 counted)) as near.
+    rewrite one_rule in near. unfold contains, within, s in inside. simpl in inside. apply andb_false_iff in inside.
     rewrite Z.leb_gt, Z.ltb_ge in inside. lia.
 Qed.

@@ -38,7 +38,8 @@ Theorem next_number_is_a_lifetime_later r marks m t count noise lost new :
 Proof.
   intros one positive signs found whole. unfold step.
   destruct (may_answer r marks t lost) eqn:allowed; [|discriminate]. intros _.
-  apply andb_prop in allowed. destruct allowed as [_ enough]. apply Qle_bool_iff in enough.
+  unfold may_answer in allowed. rewrite !andb_true_iff in allowed. destruct allowed as [_ enough].
+  apply Qle_bool_iff in enough.
   destruct (Z.le_gt_cases (tick m + lifetime r) t) as [|early]; [assumption | exfalso].
   pose proof (running_mark_is_spent r marks m t signs found ltac:(lia)) as least.
   unfold answer_epsilon in enough. rewrite one, Qmult_1_r in enough. lra.
@@ -94,6 +95,15 @@ Proof.
   - auto.
 Qed.
 
+Lemma first_after_is_later marks t : t < first_after marks t.
+Proof. unfold first_after. induction marks; simpl; lia. Qed.
+
+Lemma first_after_is_first marks t x : t < x -> (is_after marks x = true <-> first_after marks t <= x).
+Proof.
+  intros late. unfold is_after, first_after. induction marks as [|m rest IH]; simpl; [intuition lia|].
+  rewrite andb_true_iff, IH, Z.ltb_lt. lia.
+Qed.
+
 (** The tick that a paused answer states is the first one after [t] that may answer. *)
 Lemma pause_ends_as_early_as_possible r marks t lost :
   (0 < epsilon r)%Q ->
@@ -102,14 +112,19 @@ Lemma pause_ends_as_early_as_possible r marks t lost :
   forall x, t < x < later -> may_answer r marks x lost = false.
 Proof.
   intros positive. unfold resume_tick.
-  set (first := match lost with None => t + 1 | Some l => Z.max (t + 1) (l + lifetime r) end).
+  set (past := first_after marks t).
+  set (first := match lost with None => past | Some l => Z.max past (l + lifetime r) end).
   set (ends := map (fun m => until m + 1) (running r marks first)).
   set (last := fold_right Z.max first (first :: ends)). cbv zeta.
   pose proof (fold_earliest (fun e => may_answer r marks e lost) last (first :: ends)) as [is_allowed least].
   set (later := fold_right _ last (first :: ends)) in *.
-  assert (known : forall x, first <= x -> ledger_is_known r x lost = true).
-  { intros x reached. unfold ledger_is_known. destruct lost; subst first; [apply Z.leb_le; lia | reflexivity]. }
-  assert (first_is_later : t < first) by (subst first; destruct lost; lia).
+  pose proof (first_after_is_later marks t) as past_is_later. fold past in past_is_later.
+  assert (past_first : past <= first) by (subst first; destruct lost; lia).
+  assert (known : forall x, first <= x -> ledger_is_known r x lost && is_after marks x = true).
+  { intros x reached. apply andb_true_iff. split.
+    - unfold ledger_is_known. destruct lost; subst first; [apply Z.leb_le; lia | reflexivity].
+    - apply (first_after_is_first marks t x); fold past; lia. }
+  assert (first_is_later : t < first) by lia.
   assert (at_last : may_answer r marks last lost = true).
   { unfold may_answer. rewrite known by (apply (fold_max first (first :: ends)); simpl; auto). simpl.
     replace (running r marks last) with (@nil mark); [apply Qle_bool_iff; simpl; rewrite Qplus_0_l|].
@@ -123,8 +138,10 @@ Proof.
       apply (in_map (fun m => until m + 1)), running_spec. split; [assumption | lia]. }
   assert (later_allowed : may_answer r marks later lost = true) by (destruct is_allowed as [-> | [_ yes]]; assumption).
   assert (before_first : forall x, x < first -> t < x -> may_answer r marks x lost = false).
-  { intros x early after. unfold may_answer, ledger_is_known. subst first. destruct lost; [|lia].
-    now rewrite (proj2 (Z.leb_gt _ _)) by lia. }
+  { intros x early late. unfold may_answer. destruct (Z.ltb_spec x past) as [ahead | reached].
+    - destruct (is_after marks x) eqn:all_before; [|now rewrite andb_false_r].
+      apply (first_after_is_first marks t x late) in all_before. fold past in all_before. lia.
+    - unfold ledger_is_known. subst first. destruct lost; [|lia]. now rewrite (proj2 (Z.leb_gt _ _)) by lia. }
   split; [|split]; [|assumption|].
   - enough (first <= later) by lia. destruct is_allowed as [-> | [[<- | found] _]]; [|lia|].
     + apply (fold_max first (first :: ends)). simpl. auto.

@@ -31,12 +31,16 @@ let over_time () =
   let noise = read_z () in
   let lost = read_optional () in
   let marks = List.init (read ()) (fun _ -> read_mark ()) in
-  (match over_time_step rule marks tick count noise lost with
+  let answer = over_time_step rule marks tick count noise lost in
+  (match answer with
    | Safe -> print_string "safe"
    | Unknown -> print_string "unknown"
    | Paused resumes -> Printf.printf "paused %d" (int_of resumes)
    | Noisy m ->
        Printf.printf "noisy_count %d %d %s %d" (int_of m.tick) (int_of m.noisy_count) (write_fraction m.spent) (int_of m.until));
+  (match answer, over_time_count_start rule marks tick with
+   | (Safe | Noisy _), Some start -> Printf.printf " since %d" (int_of start)
+   | _ -> ());
   List.iter (fun m -> Printf.printf " %d-%d" (int_of m.tick) (int_of m.until)) (over_time_running rule marks tick)
 
 let at_times () =

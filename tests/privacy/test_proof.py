@@ -186,6 +186,8 @@ def decide_over_time(case: OverTimeCase) -> str:
         words += (str(new.tick), str(new.noisy_count), epsilon, str(new.until))
     if answer.resumes_at is not None:
         words.append(str(answer.resumes_at))
+    if answer.counted_since is not None:
+        words += ("since", str(answer.counted_since))
     return " ".join([*words, *(f"{mark.tick}-{mark.until}" for mark in running)])
 
 
