@@ -164,9 +164,7 @@ End Runs_cost.
 
 (** ** The promises *)
 
-(** Promise 10: "For D' that lacks visits of one person which Kafka stamped in one slot, the loss of every run is at
-    most the largest ε_l."
-    Promise 33: "For visits stamped in one slot, the loss of every run is at most the largest ε_l." The adversary may
+(** Promise 33: "For visits stamped in one slot, the loss of every run is at most the largest ε_l." The adversary may
     change the rule at every tick, and lose the ledger. [most] is the largest ε_l. *)
 Theorem one_visit_costs_at_most_a_share A D D' c most :
   (forall run, 0 < epsilon (in_force (A run)) <= most)%Q ->

@@ -97,6 +97,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert report.bounds > 0
     assert report.answers["lengths", "complete"] == 3
     _follow(config, report)
+    assert '"counted_since":' in alerts.read_text()
     assert "planted-person" not in alerts.read_text()
 
 
