@@ -1,8 +1,11 @@
 """Algorithm 3: decide one location over time, with marks for spent ε (docs/rules.md, section 3 and rules 1-3).
 
 The functions are pure. The state of a location is its marks, which are in the ledger. A tick turns (marks, count,
-noise) into an answer and the running marks. Whether a location is paused depends only on published answers and the
-public clock.
+noise) into an answer and the running marks. Whether a location is paused, and where its count begins, depends only on
+published answers and the public clock.
+
+While a mark runs, a tick counts only what was reported after the tick of the latest noisy answer. So a record is in at
+most one noisy answer, and pays for it once.
 """
 
 from __future__ import annotations
@@ -80,12 +83,15 @@ class OverTimeAnswer(NamedTuple):
     """The answer of one tick about one location, and the running marks, including the mark of this answer.
 
     `noisy_count` is set only for a noisy count. `resumes_at`, the next tick that may answer, is set only while paused.
+    `counted_since` is the tick after whose slot the counted people were reported, if a mark was running
+    (`find_count_start`). It is set only for "safe" and a noisy count.
     """
 
     status: Status
     noisy_count: int | None
     marks: tuple[Mark, ...]
     resumes_at: int | None
+    counted_since: int | None = None
 
 
 def select_running_marks(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
@@ -109,19 +115,32 @@ def _lengthen(mark: Mark, until: int) -> Mark:
     return mark if mark.until >= until else replace(mark, until=until)
 
 
+def find_count_start(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int) -> int | None:
+    """Return the tick of the latest noisy answer if its mark runs, else None.
+
+    The tick that is decided then counts, of the people in its window, those who were reported after that tick's slot.
+    Without a running mark it counts all people in its window.
+    """
+    run = select_running_marks(extend_marks(rule, marks), tick) if marks else ()
+    return run[-1].tick if run else None
+
+
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
     """Return whether the ε of the running marks plus that of the next answer is at most ε_l (docs/rules.md, section 3).
 
+    The result is False at the tick of a mark and before it, because nothing was reported since.
     `lost_tick` is the tick at which the ledger was lost, if any. All budget then counts as spent for W + F ticks.
     """
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
-    return _sum_epsilon(select_running_marks(extend_marks(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
+    run = select_running_marks(extend_marks(rule, marks), tick)
+    return not (run and run[-1].tick >= tick) and _sum_epsilon(run) + rule.answer_epsilon <= rule.epsilon
 
 
 def find_next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
     """Return the first tick after `tick` at which the location may answer, if nothing is published until then."""
-    first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.mark_lifetime)
+    last_tick = max([tick, *(mark.tick for mark in marks[-1:])])
+    first = last_tick + 1 if lost_tick is None else max(last_tick + 1, lost_tick + rule.mark_lifetime)
     run = select_running_marks(extend_marks(rule, marks), first)
     spent, allowed = _sum_epsilon(run), rule.epsilon - rule.answer_epsilon
     for mark in sorted(run, key=lambda mark: mark.until):
@@ -149,7 +168,8 @@ def step(
         rule: the location's rule.
         marks: the marks of earlier answers.
         tick: the tick to decide.
-        count: the number of distinct people in the window; None if the input is incomplete (docs/rules.md, rule 9).
+        count: the number of distinct people in the window, or of those who were reported since `find_count_start`;
+            None if the input is incomplete (docs/rules.md, rule 9).
         noise: a draw of one-sided geometric noise at `rule.answer_epsilon`, fresh for every location and tick
             (docs/rules.md, rule 3).
         lost_tick: as for `may_answer`.
@@ -168,10 +188,11 @@ def step(
     if count is None:
         return OverTimeAnswer("unknown", None, run, None)
     noisy_count = count + noise
+    since = run[-1].tick if run else None
     if noisy_count < rule.threshold:
-        return OverTimeAnswer("safe", None, run, None)
+        return OverTimeAnswer("safe", None, run, None, since)
     mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)
-    return OverTimeAnswer("noisy_count", noisy_count, (*run, mark), None)
+    return OverTimeAnswer("noisy_count", noisy_count, (*run, mark), None, since)
 
 
 def compute_p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:
