@@ -8,7 +8,7 @@ location:
 2. A visit whose first slot > c + A is refused. If its last slot > c + F, the visit is cut at the end of slot c + F. F
    is A plus the default stay, so a visit without a departure is never cut.
 3. Windows: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
-   Otherwise it is expired.
+   Otherwise it is expired. Where several answers per window are allowed, it is also stored by its stamp.
 4. Designated times: a visit counts if it covers a designated time τ, arrived ≤ τ <
    left, that tick c or a later tick still counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a
    later one counts τ if and only if τ + horizon ≥ as_of(c). If a visit covers designated times, and none of them is
@@ -235,6 +235,7 @@ def _make_facts(
     """Return the facts of the stays. `people`: the hash of each person. `live`: the facts seen, and present."""
     (stay, last), (present, instant) = ((facts.stay, facts.value) for facts in live)
     seen = make_facts(SEEN, stamp=now[stay], row=stays.row[stay], last=last, person=people[stay])
+    reported = take_facts(seen, np.flatnonzero(np.isin(seen["row"], parameters.rows_since_ticks)))
     timed = make_facts(PRESENT, stamp=now[present], instant=instant, row=stays.row[present], person=people[present])
     lengths = _make_stays(parameters, stays, timed, present)
     if stays.consent is not None and parameters.counts_consent:
@@ -242,7 +243,7 @@ def _make_facts(
         consenting = take_facts(timed, np.flatnonzero(stays.consent[present] & asked))
         consenting["row"] += CONSENT
         timed = np.concatenate([timed, consenting])
-    return Facts(seen, timed, lengths)
+    return Facts(seen, reported, timed, lengths)
 
 
 def _make_stays(parameters: Parameters, stays: Columns, present: FactArray, stay: Ints) -> FactArray:

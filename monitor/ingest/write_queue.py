@@ -119,7 +119,7 @@ class Batch:
         """Return all facts, ready to be written."""
         joined = (
             np.concatenate(kind)
-            for kind in zip(*((one.seen, one.present, one.stays) for one in self.facts), strict=True)
+            for kind in zip(*((one.seen, one.reported, one.present, one.stays) for one in self.facts), strict=True)
         )
         return pack_facts(Facts(*joined), registry.shard)
 

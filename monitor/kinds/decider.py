@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Question, Window
+from monitor.kinds.facts import Question, Since, Window
 from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.noise import Noise
@@ -58,6 +58,11 @@ class MonitorDecider(ABC, Generic[M]):
     def list_windows(self, shard: int, tick: int) -> tuple[Window, ...]:
         """Return the windows to count in a shard of this partition. Their number is the same for all shards."""
         del shard, tick
+        return ()
+
+    def list_since(self, shard: int, tick: int, state: AnswerState) -> tuple[Since, ...]:
+        """Return the counts to read in a shard by what was reported since an earlier answer."""
+        del shard, tick, state
         return ()
 
     def ask(self, tick: int) -> Question:

@@ -78,6 +78,12 @@ class Parameters:
         return np.unique(np.array([row for needed in self.needed for row in needed.rows], np.int64))
 
     @cached_property
+    def rows_since_ticks(self) -> NDArray[np.int64]:
+        """The rows whose people are also counted by what was reported since an earlier tick, sorted."""
+        rows = [row for needed in self.needed if needed.since_ticks for row in needed.rows]
+        return np.unique(np.array(rows, np.int64))
+
+    @cached_property
     def widest_window(self) -> int:
         """The longest window of any monitor, in slots; 0 if there is none."""
         return max((needed.window for needed in self.needed), default=0)

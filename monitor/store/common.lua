@@ -4,7 +4,7 @@
 -- be moved there. Later facts wait in a sorted set, ordered by stamp. `shown` is the latest stamp of any fact in the
 -- windows. Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
 
--- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), p (present) or d (stays)
+-- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), r (reported), p (present) or d (stays)
 local HEADER = 9
 local SEEN, PRESENT, STAY = 20, 28, 32  -- bytes of a packed fact (monitor/store/packing.py)
 local PORTION = 2000      -- facts per command
@@ -12,7 +12,8 @@ local MERGED = 50000      -- facts after which a script stops merging, so that t
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.kinds.facts.COMPLETE_FROM_START
 
-local MARK = ''           -- the member of each window and of the waiting facts that is not a fact; its score is +inf
+local MARK = ''           -- the member of each window, of the reports of each row, and of the waiting facts that is not
+                          -- a fact; its score is +inf
 
 -- Stop if a key that every begun shard has is missing: the server lost a part of the shard, as when a move to another
 -- server was broken off. Delete the shard's hash first, with its progress, so that nobody relies on the rest. The facts
@@ -86,19 +87,32 @@ local function add_people(key, count, blob, at, slots)
   end
 end
 
--- Return the keys of the windows in a block, and the number of facts of each.
+-- Add facts to the reports of a row: by lead (last slot minus stamp) and person, the latest stamp. So a count since any
+-- tick, in any window, is exact: an earlier report with the same lead is about an earlier slot, and decides no count.
+local function add_reports(key, count, blob, at, stamp)
+  for first = 0, count - 1, PORTION do
+    local size, arguments = math.min(PORTION, count - first), {}
+    local members = {struct.unpack(string.rep('c20', size), blob, at + SEEN * first)}
+    for i = 1, size do
+      arguments[2 * i - 1], arguments[2 * i] = stamp, members[i]
+    end
+    redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * size))
+  end
+end
+
+-- Return the keys of the windows or reports in a block, and the number of facts of each. They begin with the prefix.
 local function read_groups(prefix, blob, from)
   local keys, counts = {}, {}
   for group = 1, struct.unpack('>I4', blob, from) do
     local row, count = struct.unpack('>I4I4', blob, from - 4 + 8 * group)
-    keys[group], counts[group] = prefix .. 'w:' .. row, count
+    keys[group], counts[group] = prefix .. row, count
   end
   return keys, counts
 end
 
--- Add packed facts to the windows, beginning at a place in the blob.
-local function add_seen(meta, prefix, stamp, blob, from, expiry)
-  local keys, counts = read_groups(prefix, blob, from)
+-- Add packed facts to the windows (s) or to the reports (r) of rows, beginning at a place in the blob.
+local function add_seen(meta, prefix, kind, stamp, blob, from, expiry)
+  local keys, counts = read_groups(prefix .. (kind == 's' and 'w:' or 'r:'), blob, from)
   require_all(meta, keys)
   local slots = setmetatable({}, {__index = function(slots, lead)
     slots[lead] = string.format('%.0f', stamp + struct.unpack('>i4', lead))
@@ -106,7 +120,11 @@ local function add_seen(meta, prefix, stamp, blob, from, expiry)
   end})
   local renew, at = was_renewed_before(meta, expiry / 2), from + 4 + 8 * #keys
   for i, key in ipairs(keys) do
-    add_people(key, counts[i], blob, at, slots)
+    if kind == 's' then
+      add_people(key, counts[i], blob, at, slots)
+    else
+      add_reports(key, counts[i], blob, at, string.format('%.0f', stamp))
+    end
     at = at + SEEN * counts[i]
     if renew then
       redis.call('EXPIRE', key, expiry)
@@ -160,8 +178,8 @@ end
 local function add(meta, kind, stamp, blob, from, expiry)
   raise_shown(meta, stamp)
   local prefix = string.sub(meta, 1, -5)
-  if kind == 's' then
-    add_seen(meta, prefix, stamp, blob, from, expiry)
+  if kind == 's' or kind == 'r' then
+    add_seen(meta, prefix, kind, stamp, blob, from, expiry)
   else
     add_timed(meta, prefix, kind, blob, from, expiry)
   end
@@ -186,8 +204,8 @@ local function merge(meta, waiting, slot, expiry)
 end
 
 -- Initialize a shard without `opened`. It is emptied first, because nothing shows which facts its keys contain. Then the
--- waiting facts and every window get their mark, so that one that is missing later is noticed. `windows`: how many of the
--- keys from KEYS[4] on are windows.
+-- waiting facts, every window and the reports of every row get their mark, so that one that is missing later is noticed.
+-- `windows`: how many of the keys from KEYS[4] on are windows or reports.
 local function begin_shard(meta, slot, windows, expiry)
   if redis.call('HEXISTS', meta, 'opened') == 1 then
     return

@@ -8,12 +8,14 @@
 -- ARGV[6]        the tolerance of clocks (µs): the tick is counted from as_of + tolerance until the next tick closes
 -- ARGV[7]        w: the number of windows
 -- ARGV[8]        d: the number of designated times whose people are asked for
--- ARGV[9..8+2w]  by window: its first slot, and rows (4 bytes each, big-endian)
--- ARGV[9+2w..]   the d designated times, then those whose lengths of visits are asked for
+-- ARGV[9]        r: the number of counts by what was reported since an earlier tick
+-- ARGV[10..9+2w] by window: its first slot, and rows (4 bytes each, big-endian)
+-- the next 3r    by count: the first slot of the window, the earlier tick, and the row
+-- the rest       the d designated times, then those whose lengths of visits are asked for
 --
 -- Returns {1 or 0, the counts by row, {field, value, field, value, …} of the hash, {seconds, microseconds} of the
--- server's clock, the members of each set of a designated time in one string, {member, length, …} of each}. Returns 0,
--- and nothing that was asked for, if the windows lack facts of the tick, or have others.
+-- server's clock, the members of each set of a designated time in one string, {member, length, …} of each, the r counts}.
+-- Returns 0, and nothing that was asked for, if the windows lack facts of the tick, or have others.
 
 local meta, prefix = KEYS[1], string.sub(KEYS[1], 1, -5)
 
@@ -36,7 +38,7 @@ end
 -- again later still belongs to the window.
 local function count_windows(last)
   local counts, begun = {}, redis.call('HEXISTS', meta, 'opened') == 1
-  for i = 9, last, 2 do
+  for i = 10, last, 2 do
     local start, rows = ARGV[i], ARGV[i + 1]
     for place = 1, #rows, 4 do
       local people = redis.call('ZCOUNT', prefix .. 'w:' .. struct.unpack('>I4', rows, place), start, '+inf')
@@ -45,6 +47,27 @@ local function count_windows(last)
       end
       counts[#counts + 1] = math.max(people - 1, 0)  -- without the mark
     end
+  end
+  return counts
+end
+
+-- Return, by question, the number of people in the window by reports that were stamped after the earlier tick's slot.
+local function count_since(first, last)
+  local counts, begun = {}, redis.call('HEXISTS', meta, 'opened') == 1
+  for i = first, last, 3 do
+    local start, key = tonumber(ARGV[i]), prefix .. 'r:' .. ARGV[i + 2]
+    local found = redis.call('ZRANGEBYSCORE', key, '(' .. ARGV[i + 1], '+inf', 'WITHSCORES')
+    if begun and found[#found - 1] ~= MARK then
+      lose(meta)
+    end
+    local people, counted = 0, {}
+    for j = 1, #found - 2, 2 do  -- without the mark, which is the last member
+      local lead, person = struct.unpack('>i4c16', found[j])
+      if found[j + 1] + lead >= start and not counted[person] then
+        people, counted[person] = people + 1, true
+      end
+    end
+    counts[#counts + 1] = people
   end
   return counts
 end
@@ -69,11 +92,13 @@ local function read_times(first, last)
   return members, lengths
 end
 
-local counts, members, lengths = {}, {}, {}
+local counts, since, members, lengths = {}, {}, {}, {}
 local settled = ARGV[5] == '' or settle(tonumber(ARGV[5]))
 if settled then
-  local windows = 8 + 2 * ARGV[7]
+  local windows = 9 + 2 * ARGV[7]
+  local last = windows + 3 * ARGV[9]
   counts = count_windows(windows)
-  members, lengths = read_times(windows + 1, windows + ARGV[8])
+  since = count_since(windows + 1, last)
+  members, lengths = read_times(last + 1, last + ARGV[8])
 end
-return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME'), members, lengths}
+return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME'), members, lengths, since}

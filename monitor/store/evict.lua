@@ -3,14 +3,16 @@
 -- an eighth of it has passed. (Renewing it at each tick would write a line to the append-only file for each key.)
 --
 -- KEYS[1..3]         as in begin.lua
--- KEYS[4..3+w]       the windows
+-- KEYS[4..3+w]       the windows, then the reports of rows
 -- KEYS[4+w..3+w+d]   sets of designated times to delete, of people and of lengths
 -- KEYS[4+w+d..]      the sets of designated times to keep
 -- ARGV[1]            expiry of meta in seconds, as ARGV[4] in begin.lua
--- ARGV[2]            w: the number of windows
+-- ARGV[2]            w: the number of windows and reports
 -- ARGV[3]            d: the number of sets to delete
 -- ARGV[4]            evicted_before: facts about slots before this one are removed
--- ARGV[5]            times_evicted_until: the latest designated time to delete; missing if d = 0
+-- ARGV[5]            r: how many of them are reports
+-- ARGV[6]            reports stamped before this slot are removed, because their visits end before `evicted_before`
+-- ARGV[7]            times_evicted_until: the latest designated time to delete; missing if d = 0
 --
 -- `evicted_before` and `times_evicted_until` are raised (never lowered) before anything is removed. An error stops a
 -- script, so no fact is ever missing without a record of its eviction. The script also runs when memory is full, because
@@ -21,10 +23,11 @@ local renews = was_renewed_before(KEYS[1], expiry / 8)
 
 raise(KEYS[1], 'evicted_before', ARGV[4])
 if deleted > 0 then
-  raise(KEYS[1], 'times_evicted_until', ARGV[5])
+  raise(KEYS[1], 'times_evicted_until', ARGV[7])
 end
 for i = 4, 3 + windows do
-  redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ARGV[4])
+  local oldest = i > 3 + windows - ARGV[5] and ARGV[6] or ARGV[4]
+  redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. oldest)
 end
 for i = 4 + windows, 3 + windows + deleted do
   redis.call('UNLINK', KEYS[i])

@@ -57,5 +57,7 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "dwell": sorted({(digest, needed.longest) for digest, needed in timed if needed.longest}),
         "topic": topic_id,
     }
+    if parameters.rows_since_ticks.size:
+        deciding["since_ticks"] = parameters.rows_since_ticks.tolist()
     deciding |= key
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]

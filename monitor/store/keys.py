@@ -5,6 +5,9 @@
                                           the names (t:<instant>, d:<instant>) of the sets of designated times
     {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot in which their records were stamped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
+    {name:fingerprint:shard}:r:<row>      sorted set, for monitors with several answers per window: by lead (the last
+                                          slot of a visit to the row minus the stamp of its record, 4 bytes) and person
+                                          (16 bytes), the latest stamp
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
     {name:fingerprint:shard}:d:<instant>  sorted set, at a time with lengths of visits: the same members, by the
                                           length of the visit in seconds
@@ -12,8 +15,8 @@
                                           shard (docs/architecture.md, section 3)
     {name:fingerprint:0}:rights           no data: a script uses this key to test whether the user may run each command
 
-Each window and the waiting facts also contain one member that is no fact: the empty string, with the score +inf. It
-exists from the beginning of the shard on, so a script notices if such a key is lost.
+Each window, the reports of each row and the waiting facts also contain one member that is no fact: the empty string,
+with the score +inf. It exists from the beginning of the shard on, so a script notices if such a key is lost.
 
 The text in braces is the hash tag. It places all keys of a shard in one slot of Redis Cluster, as scripts require.
 """
@@ -76,6 +79,10 @@ class Keys:
     def window(self, shard: int, row: int) -> str:
         """Return the key of the people last seen at a watched row."""
         return f"{self.tag(shard)}:w:{row}"
+
+    def reports(self, shard: int, row: int) -> str:
+        """Return the key of the reports about a watched row, by their stamps."""
+        return f"{self.tag(shard)}:r:{row}"
 
     def time(self, shard: int, instant: int) -> str:
         """Return the key of the people present at a designated time."""

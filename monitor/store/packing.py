@@ -1,8 +1,9 @@
 """The binary format of facts. The reader packs facts, and Lua scripts unpack them. This module also counts members.
 
-* Seen, grouped by row, so that one command adds many facts: the number of groups (4 bytes); by group the row and the
-  number of its facts (4 bytes each); and by fact the last slot of the visit minus the stamp c (4 bytes, signed) and the
-  person's keyed hash (16 bytes).
+* Seen, and reported, grouped by row, so that one command adds many facts: the number of groups (4 bytes); by group the
+  row and the number of its facts (4 bytes each); and by fact the last slot of the visit minus the stamp c (4 bytes,
+  signed) and the person's keyed hash (16 bytes).
+* Member of the reports of a row: a packed fact without its row. The score is the stamp.
 * Present, sorted by instant: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the
   person's keyed hash.
 * Stay, sorted by instant: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes,
@@ -49,6 +50,7 @@ def pack_facts(facts: Facts, shard: Ints) -> dict[int, list[Portion]]:
     packed: dict[int, list[Portion]] = {}
     for kind, order, of_kind in (
         ("s", "row", facts.seen),
+        ("r", "row", facts.reported),
         ("p", "instant", facts.present),
         ("d", "instant", facts.stays),
     ):
@@ -91,6 +93,7 @@ def _pack_timed(form: np.dtype[np.void], facts: FactArray) -> bytes:
 
 _PACKERS: Final[Mapping[str, Callable[[FactArray], bytes]]] = {
     "s": _pack_seen,
+    "r": _pack_seen,
     "p": partial(_pack_timed, _PRESENT),
     "d": partial(_pack_timed, _STAY),
 }

@@ -72,10 +72,8 @@ class RedisStore:
         self._keys = Keys(parameters.name, fingerprint)
         self._rows = parameters.registry.by_shard
         self._all = range(parameters.registry.shards)
-        self._watched: list[list[int]] = [[] for _ in self._all]
-        watched = parameters.watched_rows
-        for row, shard in zip(watched.tolist(), parameters.registry.shard[watched].tolist(), strict=True):
-            self._watched[shard].append(row)
+        self._watched = _group_by_shard(parameters, parameters.watched_rows)
+        self._reported = _group_by_shard(parameters, parameters.rows_since_ticks)
         # Twice the time in which facts can be counted, with F slots ahead. With a shorter expiry, a jump of Redis's
         # clock could delete facts that still count. Scripts keep facts twice as long as the progress which claims them.
         self._expiry = max(
@@ -124,7 +122,9 @@ class RedisStore:
         return self._parameters.list_times_between(now - kept, now + kept)
 
     def _list_windows(self, shard: int) -> list[str]:
-        return [self._keys.window(shard, row) for row in self._watched[shard]]
+        """Return the keys of windows, then those of reports."""
+        windows = [self._keys.window(shard, row) for row in self._watched[shard]]
+        return windows + [self._keys.reports(shard, row) for row in self._reported[shard]]
 
     def _list_time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         """Return the keys of designated times: one each, and one more if lengths of visits are read."""
@@ -205,13 +205,15 @@ class RedisStore:
             self._parameters.tolerance,
             len(question.windows),
             len(question.times),
+            len(question.since),
             *windows,
+            *(part for asked in question.since for part in asked),
             *question.times,
             *question.stays,
         )
 
     def _parse_reading(self, shard: int, question: Question, reply: Sequence[Any]) -> Reading:
-        settled, counts, meta, time, members, lengths = reply
+        settled, counts, meta, time, members, lengths, since = reply
         present, consenting = {}, {}
         for instant, of_time in zip(question.times, members, strict=bool(settled)):
             present[instant], agreed = count_members(of_time, self._rows[shard])
@@ -228,6 +230,7 @@ class RedisStore:
             present=present,
             settled=settled == 1,
             consenting=consenting,
+            since=dict(zip(question.since, since, strict=bool(settled))),
             stays={
                 instant: read_stays(of_time[::2], of_time[1::2])
                 for instant, of_time in zip(question.stays, lengths, strict=bool(settled))
@@ -246,7 +249,8 @@ class RedisStore:
             dropped, kept = (self._list_time_keys(shard, instants) for instants in (drop, keep))
             keys = [*self._declare_keys(shard), *windows, *dropped, *kept]
             latest = [max(drop)] if drop else []
-            work[shard] = _make_eval("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
+            numbers = self._expiry, len(windows), len(dropped), before, len(self._reported[shard])
+            work[shard] = _make_eval("evict", keys, *numbers, before - self._parameters.max_lead, *latest)
         self._run(work)
 
     def is_empty(self) -> bool:
@@ -335,6 +339,14 @@ class RedisStore:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
+
+
+def _group_by_shard(parameters: Parameters, rows: NDArray[np.int64]) -> list[list[int]]:
+    """Return the rows of each shard."""
+    grouped: list[list[int]] = [[] for _ in range(parameters.registry.shards)]
+    for row, shard in zip(rows.tolist(), parameters.registry.shard[rows].tolist(), strict=True):
+        grouped[shard].append(row)
+    return grouped
 
 
 def _split_counts(windows: Sequence[Window], counts: Sequence[int]) -> list[NDArray[np.int64]]:

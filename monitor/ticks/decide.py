@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from monitor.kinds.all_deciders import DECIDERS
+from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.decider import MonitorDecider, Tally
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Question
@@ -57,14 +58,16 @@ class Decider:
                 self._deciders.append(DECIDERS[monitor.kind](parameters, monitor, self._shards, noise, windows))
                 windows += bool(monitor.needed.rows)
 
-    def build_questions(self, tick: int) -> dict[int, Question]:
-        """Return the question to ask each shard at a tick."""
+    def build_questions(self, tick: int, state: AnswerState) -> dict[int, Question]:
+        """Return the question to ask each shard at a tick. The earlier answers in `state` decide where counts begin."""
         asked = [(decider.monitor.scope == "all places", decider.ask(tick)) for decider in self._deciders]
         everywhere = _merge(tick, (question for of_all, question in asked if of_all))
         here = _merge(tick, (question for _, question in asked))
         questions = {
             shard: replace(
-                here, windows=tuple(window for one in self._deciders for window in one.list_windows(shard, tick))
+                here,
+                windows=tuple(window for one in self._deciders for window in one.list_windows(shard, tick)),
+                since=tuple({each: None for one in self._deciders for each in one.list_since(shard, tick, state)}),
             )
             for shard in self._shards
         }

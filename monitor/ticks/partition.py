@@ -263,7 +263,8 @@ class PartitionTicks:
             return None
 
     def _read_evidence(self, owner: Owner, tick: int, stop: threading.Event) -> Evidence | None:
-        questions, until = owner.decider.build_questions(tick), find_reading_end(self._parameters, tick, self._taken_at)
+        questions = owner.decider.build_questions(tick, owner.state)
+        until = find_reading_end(self._parameters, tick, self._taken_at)
         return EvidenceReader(self._context, tick, questions, until, stop, self._note_heartbeat, self._reached).read()
 
     def _report_not_closed(self, tick: int, stop: threading.Event) -> None:

@@ -88,7 +88,7 @@ def decide_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[Le
                     for at in question.times
                 },
             )
-            for shard, question in decider.build_questions(tick).items()
+            for shard, question in decider.build_questions(tick, state).items()
         }
         complete = {shard: reading for shard, reading in readings.items() if numbers.random() < 0.8}
         published.append(list(decider.decide(tick, Evidence(complete), state).records))

@@ -15,6 +15,7 @@ from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.state import LedgerState
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.time.clock import SteppedClock
@@ -145,7 +146,7 @@ def read_ticks(parameters: Parameters, decider: Decider, visits: Mapping[int, Se
             windows.write(batch.ranges, batch.pack(parameters.registry))
             offset += 1
         clock.move_to(parameters.grid.as_of(tick) + parameters.tolerance)
-        readings += [windows.read({0: decider.build_questions(tick)[0]})[0]]
+        readings += [windows.read({0: decider.build_questions(tick, LedgerState())[0]})[0]]
         assert readings[-1].settled
         windows.open([0], tick + 1)
     return readings

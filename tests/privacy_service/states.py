@@ -31,6 +31,7 @@ class ShardState(NamedTuple):
     progress: frozenset[tuple[int, int]]
     waiting: frozenset[Any]
     seen: frozenset[tuple[int, frozenset[tuple[bytes, int]]]]
+    reported: frozenset[tuple[int, frozenset[tuple[tuple[int, bytes], int]]]]
     present: frozenset[tuple[int, frozenset[bytes]]]
 
 
@@ -88,6 +89,7 @@ def shard_state(shard: Shard) -> ShardState:
         frozenset(shard.progress.items()),
         frozenset(shard.waiting),
         frozenset((row, frozenset(people.items())) for row, people in shard.seen.items()),
+        frozenset((row, frozenset(latest.items())) for row, latest in shard.reported.items()),
         frozenset((at, frozenset(members)) for at, members in shard.present.items()),
     )
 
@@ -95,6 +97,7 @@ def shard_state(shard: Shard) -> ShardState:
 def shard_of_state(state: ShardState) -> Shard:
     """Return a shard with this state."""
     seen = {row: dict(people) for row, people in state.seen}
+    reported = {row: dict(latest) for row, latest in state.reported}
     present = {at: set(members) for at, members in state.present}
     complete_from, evicted_before, times_evicted_until, opened, shown = state.numbers
     return Shard(
@@ -106,5 +109,6 @@ def shard_of_state(state: ShardState) -> Shard:
         shown,
         set(state.waiting),
         seen,
+        reported,
         present,
     )

@@ -164,7 +164,7 @@ def law(
         walk = Walk(scripts.pop(), sign)
         decider = Decider(town, [0], walk)
         state = LedgerState(times=TimeAnswers(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))}))
-        question = decider.build_questions(tick)[0]
+        question = decider.build_questions(tick, state)[0]
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, (), {instant: np.array(counts)})
         reading = replace(reading, consenting={at: np.array(consented) for at in question.consenting})
         (record,) = decider.decide(tick, Evidence({0: reading}), state).records

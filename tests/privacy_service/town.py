@@ -133,7 +133,7 @@ class Town:
     @cached_property
     def _questions(self) -> dict[int, Question]:
         decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.select(HotSpots))
-        return {tick: decider.build_questions(tick)[0] for tick in self.ticks}
+        return {tick: decider.build_questions(tick, LedgerState())[0] for tick in self.ticks}
 
     @cached_property
     def _driver(self) -> Driver:

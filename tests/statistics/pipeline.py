@@ -126,7 +126,9 @@ def publish(
         values = list(_records([stay for stay in stays if max(stay.reported - 1, 0) == tick], locations))
         _ingest(parameters, windows, values, offset)
         offset += len(values)
-        questions = {shard: replace(question, tick=tick) for shard, question in decider.build_questions(tick).items()}
+        questions = {
+            shard: replace(question, tick=tick) for shard, question in decider.build_questions(tick, state).items()
+        }
         readings = windows.read(questions)
         assert readings[SHARD].settled
         evidence = Evidence(readings)

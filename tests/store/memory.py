@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kinds.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portion, Portions, Question, Reading
+from monitor.kinds.facts import (
+    COMPLETE_FROM_START,
+    CONSENT,
+    NEVER,
+    OffsetRange,
+    Portion,
+    Portions,
+    Question,
+    Reading,
+    Since,
+)
 from monitor.kinds.parameters import Parameters
 from monitor.store.packing import read_stays
 from monitor.store.redis_store import RedisStore
@@ -33,13 +43,14 @@ class Shard:
     shown: int = COMPLETE_FROM_START
     waiting: set[Portion] = field(default_factory=set)
     seen: dict[int, dict[bytes, int]] = field(default_factory=dict)
+    reported: dict[int, dict[tuple[int, bytes], int]] = field(default_factory=dict)
     present: dict[int, set[bytes]] = field(default_factory=dict)
     stays: dict[int, dict[bytes, int]] = field(default_factory=dict)
 
     def begin(self, slot: int) -> None:
         """Empty the windows if `opened` is missing, because it is then unknown which facts they contain."""
         if self.opened is None:
-            self.seen, self.present, self.stays, self.waiting = {}, {}, {}, set()
+            self.seen, self.reported, self.present, self.stays, self.waiting = {}, {}, {}, {}, set()
             self.opened, self.shown = slot - 1, COMPLETE_FROM_START
 
     def adapt_opened(self, slot: int) -> int:
@@ -56,16 +67,18 @@ class Shard:
 
     def add(self, portion: Portion) -> None:
         self.shown = max(self.shown, portion.stamp)
-        add = {"s": self._add_seen, "p": self._add_present, "d": self._add_stays}[portion.kind]
+        add = {"s": self._add_seen, "r": self._add_reported, "p": self._add_present, "d": self._add_stays}[portion.kind]
         add(portion.stamp, portion.facts)
 
     def _add_seen(self, stamp: int, block: bytes) -> None:
-        ends = 4 + 8 * int.from_bytes(block[:4])
-        people = iter(_SEEN.iter_unpack(block[ends:]))
-        for row, number in _GROUP.iter_unpack(block[4:ends]):
+        for row, lead, person in _read_groups(block):
             last = self.seen.setdefault(row, {})
-            for lead, person in islice(people, number):
-                last[person] = max(stamp + lead, last.get(person, stamp + lead))
+            last[person] = max(stamp + lead, last.get(person, stamp + lead))
+
+    def _add_reported(self, stamp: int, block: bytes) -> None:
+        for row, lead, person in _read_groups(block):
+            latest = self.reported.setdefault(row, {})
+            latest[lead, person] = max(stamp, latest.get((lead, person), stamp))
 
     def _add_present(self, _stamp: int, block: bytes) -> None:
         for instant, member in _PRESENT.iter_unpack(block):
@@ -116,6 +129,19 @@ class Shard:
     def count(self, row: int, first_slot: int) -> int:
         return sum(slot >= first_slot for slot in self.seen.get(row, {}).values())
 
+    def count_since(self, asked: Since) -> int:
+        reported = self.reported.get(asked.row, {}).items()
+        return len({who for (lead, who), at in reported if at > asked.tick and at + lead >= asked.start})
+
+
+def _read_groups(block: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the row, the lead and the person of each fact in a block."""
+    ends = 4 + 8 * int.from_bytes(block[:4])
+    people = iter(_SEEN.iter_unpack(block[ends:]))
+    for row, number in _GROUP.iter_unpack(block[4:ends]):
+        for lead, person in islice(people, number):
+            yield row, lead, person
+
 
 def _read_stays(lengths: Mapping[bytes, int]) -> list[tuple[bytes, int, int]]:
     return read_stays(lengths, lengths.values())
@@ -128,6 +154,7 @@ class MemoryWindows(RedisStore):
         self._rows = parameters.registry.by_shard
         self._grid = parameters.grid
         self._tolerance = parameters.tolerance
+        self._max_lead = parameters.max_lead
         self.store_clock = clock
         self._lock = threading.Lock()
         self.shards = [Shard() for _ in range(parameters.registry.shards)]
@@ -198,6 +225,7 @@ class MemoryWindows(RedisStore):
             settled=settled,
             consenting={instant: self._consenting(number, instant) for instant in answered.consenting},
             stays={instant: _read_stays(shard.stays.get(instant, {})) for instant in answered.stays},
+            since={asked: shard.count_since(asked) for asked in answered.since},
         )
 
     def _settle(self, shard: Shard, tick: int, now: int) -> bool:
@@ -228,6 +256,9 @@ class MemoryWindows(RedisStore):
                 shard = self.shards[number]
                 for row, last in shard.seen.items():
                     shard.seen[row] = {person: slot for person, slot in last.items() if slot >= before}
+                for row, latest in shard.reported.items():
+                    oldest = before - self._max_lead
+                    shard.reported[row] = {member: stamp for member, stamp in latest.items() if stamp >= oldest}
                 shard.evicted_before = max(shard.evicted_before, before)
                 for instant in drop:
                     shard.present.pop(instant, None)

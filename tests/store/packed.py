@@ -44,6 +44,7 @@ def pack_shard_facts(
     seen: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
     present: Mapping[int, Sequence[tuple[int, bytes]]] | None = None,
     stays: Sequence[tuple[int, int, int, bytes]] = (),
+    reported: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
 ) -> list[Portion]:
     """Pack single facts of one stamp.
 
@@ -52,10 +53,14 @@ def pack_shard_facts(
         seen: by row, (person, last slot).
         present: by instant, (row, person).
         stays: (instant, length in seconds, row, person).
+        reported: by row, (person, last slot), for counts since an earlier tick.
     """
-    visits = [(stamp, row, last, person) for row, people in (seen or {}).items() for person, last in people]
+    visits, reports = (
+        np.array([(stamp, row, last, person) for row, people in (of or {}).items() for person, last in people], SEEN)
+        for of in (seen, reported)
+    )
     times = [(stamp, at, row, person) for at, people in (present or {}).items() for row, person in people]
     lengths = [(stamp, *stay) for stay in stays]
-    facts = Facts(np.array(visits, SEEN), np.array(times, PRESENT), np.array(lengths, STAY))
-    rows = np.concatenate([kind["row"] for kind in (facts.seen, facts.present, facts.stays)]) % CONSENT
+    facts = Facts(visits, reports, np.array(times, PRESENT), np.array(lengths, STAY))
+    rows = np.concatenate([kind["row"] for kind in (visits, reports, facts.present, facts.stays)]) % CONSENT
     return pack_facts(facts, np.zeros(int(rows.max(initial=0)) + 1, np.int64)).get(0, [])

@@ -96,7 +96,15 @@ def thaw(shard: Shard) -> MemoryShard:
     seen, present = {ROW: dict(shard.seen)}, {INSTANT: set(shard.present)}
     complete_from, evicted_before, times_evicted_until, opened, shown = shard.numbers
     return MemoryShard(
-        progress, complete_from, evicted_before, times_evicted_until, opened, shown, set(shard.waiting), seen, present
+        progress,
+        complete_from,
+        evicted_before,
+        times_evicted_until,
+        opened,
+        shown,
+        set(shard.waiting),
+        seen,
+        present=present,
     )
 
 

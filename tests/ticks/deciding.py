@@ -61,7 +61,7 @@ def read(
 
 def decide_complete(decider: Decider, tick: int, state: LedgerState, people: Any = 0, **known: Any) -> Decision:
     """Decide a tick with complete readings of all shards."""
-    readings = read(decider.build_questions(tick), people, **known)
+    readings = read(decider.build_questions(tick, state), people, **known)
     return decider.decide(tick, Evidence(readings), state)
 
 

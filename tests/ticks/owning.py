@@ -50,7 +50,7 @@ def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[OutputRecord]:
         shard: Reading(
             {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: people), {}
         )
-        for shard, question in owner.decider.build_questions(tick).items()
+        for shard, question in owner.decider.build_questions(tick, owner.state).items()
     }
     return publish(owner, tick, readings).records
 

@@ -51,7 +51,7 @@ def decide(
     """Decide a tick on complete readings with these people who consented, by row."""
     registry = parameters.registry
     decider = Decider(parameters, range(registry.shards), noise)
-    questions = decider.build_questions(tick)
+    questions = decider.build_questions(tick, LedgerState())
     readings = {}
     for shard, reading in read(questions).items():
         counts = np.array([(consented or {}).get(int(row), 0) for row in registry.by_shard[shard]], np.int64)
@@ -87,7 +87,7 @@ def test_final_snapshot_has_lower_bounds(make: Callable[..., Parameters], noise:
 def test_no_bounds_without_the_key(make: Callable[..., Parameters], noise: Any) -> None:
     """Without `at_least`, the final snapshot has no lower bounds, and people who consented are not counted."""
     parameters = make(at_least=None)
-    assert Decider(parameters, [0], noise).build_questions(13)[0].consenting == ()
+    assert Decider(parameters, [0], noise).build_questions(13, LedgerState())[0].consenting == ()
     (final,) = decide(parameters, 13, noise, consented={1: 4}).records
     assert not {"counts_at_least", "at_least_epsilon"} & value_of(final).keys()
 

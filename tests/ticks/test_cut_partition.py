@@ -31,7 +31,7 @@ def cut_tick(world: World, tick: int) -> list[OutputRecord]:
     charges = declare_charges(world.parameters)
     ledger = LedgerState(OwnerTerms(world.parameters.name, 1, charges=charges))
     world.ledgers[0] = ledger
-    questions = world.take_over(0).decider.build_questions(tick)
+    questions = world.take_over(0).decider.build_questions(tick, ledger)
     decision = world.owners[-1].decide(tick, Evidence(read(questions)))
     for record in decision.records[:3]:
         ledger.fold(record, world.parameters.grid)
@@ -134,8 +134,8 @@ def cut_signed_tick(world: World) -> None:
     ledger = LedgerState(OwnerTerms(world.parameters.name, 1, charges=charges), signed=open_log())
     world.ledgers[0] = ledger
     owner = world.take_over(0)
-    owner.append(98, owner.decide(98, Evidence(read(owner.decider.build_questions(98)))))
-    for record in owner.decide(99, Evidence(read(owner.decider.build_questions(99)))).records[:3]:
+    owner.append(98, owner.decide(98, Evidence(read(owner.decider.build_questions(98, owner.state)))))
+    for record in owner.decide(99, Evidence(read(owner.decider.build_questions(99, owner.state)))).records[:3]:
         ledger.fold(record, grid)
     topic = LedgerTopic("ledger", "1", "", "", 0)
     assert ledger.terms is not None

@@ -147,7 +147,7 @@ class Service:
                 consenting=dict.fromkeys(question.consenting, people),
                 stays={time: [(b"1" * 16, 0, 600), (b"2" * 16, 0, 900)] for time in question.stays},
             )
-            for shard, question in owner.decider.build_questions(tick).items()
+            for shard, question in owner.decider.build_questions(tick, owner.state).items()
         }
 
     def step(self, owner: Owner, late: bool = False) -> None:

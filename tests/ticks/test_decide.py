@@ -30,7 +30,7 @@ class TestOverTime:
     def test_missing_reading_is_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A complete reading (counts 0, 2, 1) is decided at threshold 2; without it all places are unknown."""
         decider = Decider(make_parameters(), [0], noise)
-        readings = read(decider.build_questions(5), {1: 2, 2: 1})
+        readings = read(decider.build_questions(5, LedgerState()), {1: 2, 2: 1})
         decision = decider.decide(5, Evidence(readings), LedgerState())
         assert list(statuses(decision).values()) == ["safe", "noisy_count", "safe"]
         assert decision.answers == {("stations", "safe"): 2, ("stations", "noisy_count"): 1}
@@ -172,13 +172,13 @@ class TestOverTime:
         keys = [list_keys(decide_complete(decider, 5, LedgerState())) for decider in deciders]
         assert all(keys)
         assert sorted(keys[0] + keys[1]) == sorted(f"stations/place-{row}" for row in range(12))
-        assert [list(decider.build_questions(5)) for decider in deciders] == [[0], [1]]
+        assert [list(decider.build_questions(5, LedgerState())) for decider in deciders] == [[0], [1]]
 
     def test_incomplete_shard_leaves_others_decided(self, make_parameters: Make, noise: Any) -> None:
         """A shard without a reading is unknown, and the others are decided."""
         parameters = make_parameters(places=12, shards=2)
         decider = Decider(parameters, [0, 1], noise)
-        readings = read(decider.build_questions(5))
+        readings = read(decider.build_questions(5, LedgerState()))
         decision = decider.decide(5, Evidence({0: readings[0]}), LedgerState())
         shard = {
             f"stations/{place}": int(parameters.registry.shard[row]) for place, row in parameters.registry.rows.items()
@@ -200,7 +200,7 @@ def test_questions_by_monitor(make_parameters: Make, make_at_times: MakeAt, nois
     parameters = make_parameters(
         watched={"zoo": [0], "alley": [0, 1]}, at_times=(make_at_times("noon", NOON), make_at_times("lunch", NOON))
     )
-    ((shard, question),) = Decider(parameters, [0], noise).build_questions(12).items()
+    ((shard, question),) = Decider(parameters, [0], noise).build_questions(12, LedgerState()).items()
     assert [(first, [*rows]) for first, rows in question.windows] == [(10, [0]), (10, [0, 1])]
     assert (shard, question.times, question.tick) == (0, (parse_instant(NOON),), 12)
 

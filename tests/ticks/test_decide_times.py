@@ -127,7 +127,7 @@ class TestAtTimes:
         monitors = (make_at_times("zoo", late, early), make_at_times("alley", early))
         parameters = make_parameters(places=6, shards=2, watched={}, at_times=monitors)
         decider = Decider(parameters, [0, 1], noise)
-        questions = decider.build_questions(12)
+        questions = decider.build_questions(12, LedgerState())
         sizes = [len(rows) for rows in parameters.registry.by_shard]
         readings = {
             shard: read({shard: question}, present=[9] * sizes[shard])[shard] for shard, question in questions.items()

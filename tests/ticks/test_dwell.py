@@ -61,7 +61,7 @@ def decide(
 ) -> Decision:
     decider = Decider(parameters, [], noise, parameters.select(Dwell))
     known = COMPLETE_FROM_START if complete_from is None else complete_from
-    readings = read(decider.build_questions(tick), STAYS, known)
+    readings = read(decider.build_questions(tick, LedgerState()), STAYS, known)
     return decider.decide(tick, Evidence(readings), LedgerState() if state is None else state)
 
 
@@ -95,7 +95,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make, noise: Any) -> None:
     value = json.loads(record.value)
     assert (value["status"], value["visits"], value["visit_seconds"]) == ("unknown", None, None)
     decider = Decider(parameters, [], noise, parameters.select(Dwell))
-    readings = read(decider.build_questions(11), STAYS, COMPLETE_FROM_START)
+    readings = read(decider.build_questions(11, LedgerState()), STAYS, COMPLETE_FROM_START)
     del readings[1]
     assert decider.decide(11, Evidence(readings), LedgerState()).answers == {("lengths", "unknown"): 1}
     assert noise.drawn == []

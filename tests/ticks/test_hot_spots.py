@@ -56,7 +56,7 @@ def decide_complete(
 ) -> Decision:
     """Decide a tick by the partition that gives the answer. It has no shards here."""
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
-    readings = read(parameters, decider.build_questions(tick), people, complete_from)
+    readings = read(parameters, decider.build_questions(tick, LedgerState()), people, complete_from)
     return decider.decide(tick, Evidence(readings), state)
 
 
@@ -87,8 +87,12 @@ def test_final_tick_asks_about_live_times(make_parameters: Make) -> None:
     moments = AtTimes("moments", Schedule((later,)), HUGE, 2, 2 * HOUR)
     parameters = replace_monitors(parameters, at_times=(moments,))
     decider = Decider(parameters, [0], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
-    assert [decider.build_questions(11)[shard].times for shard in range(3)] == [(noon, later), (noon,), (noon,)]
-    readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
+    assert [decider.build_questions(11, LedgerState())[shard].times for shard in range(3)] == [
+        (noon, later),
+        (noon,),
+        (noon,),
+    ]
+    readings = read(parameters, decider.build_questions(11, LedgerState()), {3: 7}, COMPLETE_FROM_START)
     values = [json.loads(record.value) for record in decider.decide(11, Evidence(readings), LedgerState()).records]
     assert [(value["kind"], value["status"]) for value in values] == [
         ("at_times", "complete"),
@@ -109,7 +113,7 @@ def test_one_late_shard_means_unknown(make_parameters: Make) -> None:
     """One shard without a reading makes the whole answer unknown."""
     parameters = scheme_with(make_parameters)
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
-    readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
+    readings = read(parameters, decider.build_questions(11, LedgerState()), {3: 7}, COMPLETE_FROM_START)
     decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
     assert decision.answers == {("busiest", "unknown"): 1}
 
@@ -144,9 +148,11 @@ def test_longer_horizon_does_not_draw_again(
 def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:
     """A partition that does not give the hot spots answer reads only its own shards."""
     parameters = scheme_with(make_parameters)
-    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).build_questions(11)) == {1}
+    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).build_questions(11, LedgerState())) == {1}
     assert set(
-        Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots)).build_questions(11)
+        Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots)).build_questions(
+            11, LedgerState()
+        )
     ) == {
         0,
         1,

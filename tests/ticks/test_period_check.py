@@ -110,7 +110,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
             build_counts(question, lambda row: 100 * (row in rows)),
             {},
         )
-        for shard, question in owner.decider.build_questions(tick).items()
+        for shard, question in owner.decider.build_questions(tick, owner.state).items()
     }
     publish(owner, tick, readings)
 

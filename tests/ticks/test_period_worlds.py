@@ -251,7 +251,7 @@ class World:
         if state.last_tick is not None and tick <= state.last_tick:
             return
         before = self._list_answers(owner, partition)
-        questions = owner.decider.build_questions(tick)
+        questions = owner.decider.build_questions(tick, owner.state)
         readings = {
             shard: self._read(shard, question) for shard, question in questions.items() if self.rnd.random() >= 0.1
         }

@@ -150,7 +150,7 @@ def test_missing_facts_count_by_shard(make_parameters: Make, noise: Any) -> None
         cause            -      missing   missing    behind
     """
     decider = Decider(make_parameters(places=8, shards=4), range(4), noise)
-    readings = read(decider.build_questions(5), complete_from=4)
+    readings = read(decider.build_questions(5, LedgerState()), complete_from=4)
     evidence = Evidence({shard: readings[shard] for shard in range(3)}, {3: INPUT_BEHIND})
     complete = replace(readings[0], complete_from=0)
     evidence = replace(evidence, readings={**evidence.readings, 0: complete})
@@ -195,7 +195,7 @@ def test_total_counts_incomplete_shards(make_parameters: Make, noise: Any) -> No
     busiest = HotSpots("busiest", Schedule((parse_instant(NOON),)), Fraction(1), 2, 2 * HOUR)
     parameters = replace_monitors(make_parameters(places=8, shards=4, watched={}), hot_spots=(busiest,))
     decider = Decider(parameters, [], noise, parameters.select(HotSpots))
-    readings = read(decider.build_questions(13), present=[0, 0])
+    readings = read(decider.build_questions(13, LedgerState()), present=[0, 0])
     readings[2] = replace(readings[2], times_evicted_until=parse_instant(NOON))
     decision = decider.decide(13, Evidence(readings), LedgerState())
     assert decision.answers == {("busiest", "unknown"): 1}

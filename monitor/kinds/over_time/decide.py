@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monitor.kinds.answer_state import AnswerState, SignedMark
 from monitor.kinds.decider import MonitorDecider, Tally
 from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Window
+from monitor.kinds.facts import Since, Window
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import OverTimeWriter
 from monitor.kinds.parameters import Parameters
@@ -39,6 +39,7 @@ class OverTimeDecider(MonitorDecider[OverTime]):
         owned = np.flatnonzero(np.isin(registry.shard[rows], list(shards)))
         self._locations = [registry.ids[row] for row in rows[owned].tolist()]
         self._rules = [monitor.rules[n] for n in owned.tolist()]
+        self._rows: list[int] = rows[owned].tolist()
         self._shard_of_place: list[int] = registry.shard[rows[owned]].tolist()
         self._places_by_shard = _group(self._shard_of_place)
         self._rows_by_shard = {shard: rows[owned][places] for shard, places in self._places_by_shard.items()}
@@ -48,6 +49,23 @@ class OverTimeDecider(MonitorDecider[OverTime]):
         """Return the window of the monitor's places in a shard."""
         rows = self._rows_by_shard.get(shard, ())
         return ((self._parameters.find_window_start(self.monitor.window, tick), rows),)
+
+    def list_since(self, shard: int, tick: int, state: AnswerState) -> tuple[Since, ...]:
+        """Return the counts of the places in a shard that may answer while a mark runs."""
+        places = self._places_by_shard.get(shard)
+        return () if places is None else tuple(self._ask_since(places.tolist(), tick, state).values())
+
+    def _ask_since(self, places: Iterable[int], tick: int, state: AnswerState) -> dict[int, Since]:
+        """Return, by place, the count to read of each of these places that may answer while a mark runs."""
+        if not self.monitor.needed.since_ticks:
+            return {}  # with one answer per window, a place with a running mark is paused
+        start, asked = self._parameters.find_window_start(self.monitor.window, tick), {}
+        for place in places:
+            rule, marks = self._rules[place], state.find_marks(self.monitor.name, self._locations[place])
+            latest = over_time.find_count_start(rule, marks, tick)
+            if latest is not None and over_time.may_answer(rule, marks, tick):
+                asked[place] = Since(start, latest, self._rows[place])
+        return asked
 
     def list_ids(self, tick: int, drawn: Collection[tuple[str, int]]) -> list[str]:
         """Return the ce_ids of the answers of a tick, in registry order."""
@@ -99,8 +117,9 @@ class OverTimeDecider(MonitorDecider[OverTime]):
                 records.append(known[name_answer(self.monitor.name, location, tick)])
                 continue
             resumes_at = None if answer.resumes_at is None else grid.as_of(answer.resumes_at)
+            since = None if answer.counted_since is None else grid.as_of(answer.counted_since)
             shown = _select_signed(rule, answer, tick) if only_signed else answer
-            records.append(writer.write(location, rule, shown, resumes_at))
+            records.append(writer.write(location, rule, shown, resumes_at, since))
         return records
 
     def _draw_noise(self) -> NDArray[np.int64]:
@@ -111,7 +130,10 @@ class OverTimeDecider(MonitorDecider[OverTime]):
         return noise
 
     def _count_people(self, tick: int, evidence: Evidence, state: AnswerState) -> list[int | None]:
-        """Return the number of distinct people in the window of each place; None where facts are missing."""
+        """Return the number of distinct people in the window of each place; None where facts are missing.
+
+        Where a mark runs, only what was reported after its tick is counted.
+        """
         start = self._parameters.find_window_start(self.monitor.window, tick)
         counts: list[int | None] = [None] * len(self._locations)
         for shard, places in self._places_by_shard.items():
@@ -119,6 +141,9 @@ class OverTimeDecider(MonitorDecider[OverTime]):
                 people = evidence.readings[shard].counts[self._first_window].tolist()
                 for place, count in zip(places.tolist(), people, strict=True):
                     counts[place] = count
+        for place, asked in self._ask_since(range(len(counts)), tick, state).items():
+            if counts[place] is not None:
+                counts[place] = evidence.readings[self._shard_of_place[place]].since.get(asked)
         return counts
 
 

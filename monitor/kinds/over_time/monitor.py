@@ -43,8 +43,11 @@ class OverTime(Monitor):
 
     @property
     def needed(self) -> NeededFacts:
-        """The people who were seen at the watched rows within the window."""
-        return NeededFacts(rows=self.rows, window=self.window)
+        """The people who were seen at the watched rows within the window.
+
+        With several answers per window, a count begins after the latest number while its mark runs.
+        """
+        return NeededFacts(rows=self.rows, window=self.window, since_ticks=self.rules[0].answers > 1)
 
     def list_deciding(self) -> list[object]:
         """Return the name, and the rule of each row."""

@@ -33,7 +33,7 @@ def published(topic_set: TopicSet) -> Callable[..., None]:
                     shard: Reading(
                         {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: 10), {}
                     )
-                    for shard, question in owner.decider.build_questions(tick).items()
+                    for shard, question in owner.decider.build_questions(tick, owner.state).items()
                 }
                 owning.publish(owner, tick, readings)
 
