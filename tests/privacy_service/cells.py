@@ -19,7 +19,23 @@ AT_EPSILON: Final = Fraction(1, 2)
 
 Ratio = Fraction | float
 Counts = tuple[int, ...]
-"""The counts of one cell, tick by tick."""
+"""The counts of one cell, tick by tick.
+
+Of a location whose rule has k ≥ 2 the count of a tick has several digits to the base `BASE`: first the people in the
+window, then those reported since tick -1, since tick 0, and so on. So the counts of two people still add up.
+"""
+
+BASE: Final = 16
+
+
+def find_digit(since: int | None) -> int:
+    """Return the number of the digit of a count since a tick (None: the whole window)."""
+    return 0 if since is None else since + 2
+
+
+def read_digit(count: int, since: int | None) -> int:
+    """Return the people that were reported since a tick."""
+    return count // BASE ** find_digit(since) % BASE
 
 
 class Visit(NamedTuple):

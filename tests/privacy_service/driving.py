@@ -20,7 +20,7 @@ from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MINUTE
-from tests.privacy_service.cells import Cell, Visit, encode_record, stamp_ms
+from tests.privacy_service.cells import BASE, Cell, Visit, encode_record, find_digit, stamp_ms
 from tests.privacy_service.states import ShardState, shard_of_state, shard_state
 from tests.store.memory import MemoryWindows
 
@@ -166,6 +166,8 @@ def _count(question: Question, times: Sequence[int], reading: Reading) -> AtTick
         for (_, rows), of_window in zip(question.windows, reading.counts, strict=True)
         for row, count in zip(rows, of_window, strict=True)
     }
+    for asked, count in reading.since.items():
+        counts[Cell(asked.row)] += count * BASE ** find_digit(asked.tick)
     for time, instant in zip(times, question.times, strict=True):
         counts |= {Cell(row, time): count for row, count in enumerate(reading.present[instant].tolist())}
     return counts

@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement, product
 from typing import Any
 
 from tests.kit.recount import Counted, Rules
-from tests.privacy_service.cells import Visit
+from tests.privacy_service.cells import BASE, Visit, find_digit
 
 SLOTS = range(4)
 MOMENTS = range(-1, 2 * len(SLOTS) - 1)  # the first report is in the slot before the first one, which F = 1 accepts
@@ -29,7 +29,7 @@ NAMES = ["inn", "mill", "farm", "nowhere"]
 Stream = Sequence[Sequence[Any]]
 Counts = tuple[int, ...]
 Adds = frozenset[tuple[Any, Counts]]
-"""What a person adds to the counts: by cell, 0 or 1 at each tick; cells with only 0 are left out."""
+"""What a person adds to the counts: by cell, 0 or 1 in each digit at each tick; cells with only 0 are left out."""
 
 
 def at_place(person: str, place: str, shapes: Sequence[Any] = SHAPES) -> list[Any]:
@@ -44,19 +44,27 @@ def fate(town: Any, visit: Any) -> Counted | None:
 
 
 def recount(town: Any, visits: Sequence[Any]) -> Adds:
-    """Return what the visits of one person add to the counts, from the definitions, slot by slot."""
-    ticks: dict[Any, set[int]] = {}
+    """Return what the visits of one person add to the counts, from the definitions, slot by slot.
+
+    A count since a tick contains the visits in the window whose record was stamped after the tick's slot.
+    """
+    digits: dict[Any, dict[int, set[int]]] = {}
     for visit in visits:
         if (counted := fate(town, visit)) is None:
             continue
         row = NAMES.index(visit.place)
         for tick in town.ticks:
             if row < 2 and counted.in_window(tick, town.window):
-                ticks.setdefault((row, None), set()).add(tick)
+                starts = range(town.ticks.start, min(tick, counted.stamp)) if town.answers > 1 else ()
+                held = digits.setdefault((row, None), {}).setdefault(tick, set())
+                held |= {find_digit(None), *map(find_digit, starts)}
             for time in town.times:
                 if counted.covers(time, tick, 60 * town.horizon):
-                    ticks.setdefault((row, time), set()).add(tick)
-    return frozenset((cell, tuple(int(tick in held) for tick in town.ticks)) for cell, held in ticks.items())
+                    digits.setdefault((row, time), {})[tick] = {find_digit(None)}
+    return frozenset(
+        (cell, tuple(sum(BASE**digit for digit in held.get(tick, ())) for tick in town.ticks))
+        for cell, held in digits.items()
+    )
 
 
 def read(town: Any, stream: Stream, **how: bool) -> dict[Any, Counts]:

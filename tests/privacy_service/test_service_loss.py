@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import pytest
@@ -108,15 +108,18 @@ def sum_counts(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
 
 
 @cache
-def find_spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, int], frozenset[tuple[int, int]]]:
-    """Return how many slots these visits span by location, without dead letters, and the cells that they cover."""
-    slots: dict[int, int] = {}
+def find_spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, tuple[int, int]], frozenset[tuple[int, int]]]:
+    """Return how many slots these visits span, and their number, by location; and the cells that they cover.
+
+    Dead letters are left out.
+    """
+    slots: dict[int, tuple[int, int]] = {}
     covered: set[tuple[int, int]] = set()
     for row, place in enumerate(NAMES):
         fates = [(visit, fated) for visit in gone if visit.place == place and (fated := fate(town, visit))]
         lasts = [fated.last for _, fated in fates]
         if lasts:
-            slots[row] = max(lasts) - min(lasts) + 1
+            slots[row] = max(lasts) - min(lasts) + 1, len(lasts)
         covered |= {(row, time) for visit, fated in fates for time in town.times if visit.arrived <= time < fated.left}
     return slots, frozenset(covered)
 
@@ -127,13 +130,13 @@ def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
     slots, covered = find_spans(town, tuple(gone))
     if time is not None:
         return int(cell in covered)
-    return most_of_slots(town, slots[row]) if row in slots else 0
+    return most_of_slots(town, *slots[row]) if row in slots else 0
 
 
-def most_of_slots(town: Any, slots: int) -> int:
-    """Return how many answers visits in `slots` slots may pay: by the formula, and at most one per tick."""
+def most_of_slots(town: Any, slots: int, visits: int) -> int:
+    """Return how many answers some visits in `slots` slots may pay: by the formula, and at most one for each visit."""
     formula: int = compute_most_answers(town.answers, town.window, town.max_lead, slots)
-    return min(formula, slots + int(town.window) + int(town.max_lead) - 1)
+    return min(formula, visits)
 
 
 @dataclass
@@ -156,7 +159,6 @@ def enumerate_losses(town: Any, accepts: Any, person_sets: Universe) -> Losses:
     for adds in person_sets.adds:
         for cell, counts in adds:
             others.setdefault(cell, {nobody}).add(counts)
-    bound_of = {slots: most_of_slots(town, slots) for slots in range(1, len(town.ticks) + 1)}
     numbers: dict[Fraction, int] = {}
 
     @cache
@@ -172,14 +174,14 @@ def enumerate_losses(town: Any, accepts: Any, person_sets: Universe) -> Losses:
         worst = [(cell, *ratios(cell, counts, after.get(cell, nobody))) for cell, counts in adds]
         sums = set()
         for gone in removals:
-            slots, covered = find_spans(accepts, gone)
+            slots, _ = find_spans(accepts, gone)
             total = 0
             for cell, _, number in worst:
                 row, time = cell
-                spanned = slots.get(row, 0)
-                bound = int(cell in covered) if time is not None else bound_of.get(spanned, 0)
+                spanned, visits = slots.get(row, (0, 0))
+                bound = most(town, cell, gone)
                 total += bound
-                by_cell.add(("window" if time is None else "time", spanned if len(gone) > 1 else 0, bound, number))
+                by_cell.add(("window" if time is None else "time", spanned if visits > 1 else 0, bound, number))
             sums.add(total)
         product_alone = math.prod((alone for _, alone, _ in worst), start=Fraction(1))
         whole |= {(total, product_alone) for total in sums}
@@ -216,17 +218,18 @@ def test_worst_loss_is_as_stated(
             answer    z  -  z  -  z
     """
     town = Town(window, max_lead, answers, threshold)
-    accepts = Town(window, max_lead, 1, 1)
+    accepts = Town(window, max_lead, answers, 1)
     losses = enumerate_losses(town, accepts, universe(accepts))
     print(f"{losses.pairs} pairs of D and D', worst ratios by what is removed: {losses.by_span}")
-    assert losses.pairs == stated_streams(f"The service, W = {window}, F = {max_lead}, by composition")
+    name = f"The service, W = {window}, F = {max_lead}, k = {answers}, by composition"
+    assert losses.pairs == stated_streams(name.replace(", k = 1", ""))
     for (kind, slots), worst in losses.by_span.items():
-        stated = 1 if kind == "time" else most_of_slots(town, max(slots, 1))
+        stated = 1 if kind == "time" else most_of_slots(town, max(slots, 1), 2 if slots else 1)
         assert worst <= Q**-stated
         # Between two visits that are further apart there are ticks that count neither.
         assert worst == Q**-stated or slots > town.mark_lifetime + 1
     assert losses.whole == {stated: Q**-stated for stated in losses.whole}
-    assert max(losses.whole) > 2 * min(answers, town.mark_lifetime)
+    assert max(losses.whole) > 2
 
 
 @pytest.mark.promise(13)
@@ -301,8 +304,24 @@ def test_repeated_visits_pay_the_formula(window: int, max_lead: int, answers: in
         counts = dict(recount(town, visits)).get((0, None), nobody)
         slots = max(lasts) - min(lasts) + 1
         worst[slots] = max(worst.get(slots, Fraction(0)), town.worst(Cell(0), counts, nobody))
-    stated = {slots: Q ** -most_of_slots(town, slots) for slots in (1, 2, 3, 4)}
+    stated = {slots: Q ** -most_of_slots(town, slots, slots) for slots in (1, 2, 3, 4)}
     assert worst == stated
+
+
+@pytest.mark.promise(11)
+@pytest.mark.parametrize(("window", "max_lead"), [(1, 1), (2, 1), (3, 0)])
+def test_deliveries_reach_the_formula(window: int, max_lead: int) -> None:
+    """A visit in one slot that is delivered in several slots pays two answers with k = 2, and never three."""
+    town = Town(window, max_lead, 2, 1, times=())
+    nobody, worst = (0,) * len(town.ticks), Fraction(0)
+    for moments in combinations(MOMENTS, 3):
+        records = [[Visit("ann", "inn", *SHORT[1], moment)] for moment in moments]
+        assert read(town, records) == dict(recount(town, [visit for (visit,) in records]))
+        counts = dict(recount(town, [visit for (visit,) in records])).get((0, None), nobody)
+        ratio = town.worst(Cell(0), counts, nobody)
+        assert isinstance(ratio, Fraction)
+        worst = max(worst, ratio)
+    assert worst == Q**-2
 
 
 @pytest.mark.promise(10, 14, 24)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, cast
@@ -26,7 +26,7 @@ import numpy as np
 
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
@@ -47,6 +47,7 @@ from tests.privacy_service.cells import (
     Ratio,
     State,
     Visit,
+    read_digit,
 )
 from tests.privacy_service.driving import Driver
 from tests.privacy_service.walk import Walk
@@ -133,7 +134,12 @@ class Town:
     @cached_property
     def _questions(self) -> dict[int, Question]:
         decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.select(HotSpots))
-        return {tick: decider.build_questions(tick, LedgerState())[0] for tick in self.ticks}
+        return {tick: self._ask_all(tick, decider.build_questions(tick, LedgerState())[0]) for tick in self.ticks}
+
+    def _ask_all(self, tick: int, question: Question) -> Question:
+        """Return the question with the counts since every earlier tick, if several answers per window are allowed."""
+        starts, begins = (range(self.ticks.start, tick) if self.answers > 1 else ()), tick - self.window + 1
+        return replace(question, since=tuple(Since(begins, since, row) for since in starts for row in self.watched))
 
     @cached_property
     def _driver(self) -> Driver:
@@ -170,7 +176,9 @@ class Town:
         self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], walk: Walk
     ) -> tuple[Hashable, Mapping[Cell, State]]:
         state = self._ledger(states)
-        decision = Decider(self.parameters, [0], walk).decide(tick, self.evidence(tick, counts), state)
+        decider = Decider(self.parameters, [0], walk)
+        evidence = self.evidence(tick, counts, decider.build_questions(tick, state)[0])
+        decision = decider.decide(tick, evidence, state)
         state.forget(tick, self.parameters.mark_lifetime, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
         taken_over, remembered = LedgerState(), self._ledger(states)
         for record in decision.records:
@@ -238,14 +246,15 @@ class Town:
                 states[cell] = (noisy[PLACES[cell.row]][0], self.cap) if PLACES[cell.row] in noisy else None
         return states
 
-    def evidence(self, tick: int, counts: Mapping[Cell, int | None]) -> Evidence:
-        question = self._questions[tick]
-        windows = build_counts(question, lambda row: counts.get(Cell(row), 0) or 0)
+    def evidence(self, tick: int, counts: Mapping[Cell, int | None], asked: Question | None = None) -> Evidence:
+        question = asked or self._questions[tick]
+        windows = build_counts(question, lambda row: read_digit(counts.get(Cell(row), 0) or 0, None))
+        since = {each: read_digit(counts.get(Cell(each.row), 0) or 0, each.tick) for each in question.since}
         present = {
             instant: np.array([counts.get(Cell(row, time), 0) or 0 for row in range(len(PLACES))])
             for time, instant in zip(self.live(tick), question.times, strict=True)
         }
-        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
+        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present, since=since)
         return Evidence({} if None in counts.values() else {0: reading})
 
     def _public_parts(self, record: OutputRecord) -> list[tuple[Hashable, Any]]:
@@ -273,15 +282,22 @@ class Town:
         return tuple(map(self._capped, value)) if isinstance(value, list) else value
 
     def _check_truth(self, counts: Mapping[Cell, int | None], parts: Sequence[tuple[Hashable, Any]]) -> None:
-        """Check that no location with at least `threshold` people, and none with incomplete input, is "safe"."""
+        """Check that no location with at least `threshold` people, and none with incomplete input, is "safe".
+
+        If the record says since when it counts, these are the people reported since.
+        """
         complete = None not in counts.values()
         for cell, part in parts:
             if not isinstance(cell, Cell):
                 assert complete == (dict(part[1])["status"] == "complete")
                 continue
-            safe = dict(part[1])["status"] == "safe" if cell.time is None else complete and part is None
+            value = dict(part[1]) if cell.time is None else {}
+            safe = value["status"] == "safe" if value else complete and part is None
+            since = (
+                self.parameters.grid.find_slot(parse_instant(at)) - 1 if (at := value.get("counted_since")) else None
+            )
             count = counts.get(cell, 0)
-            assert not safe or (count is not None and count < self.threshold)
+            assert not safe or (count is not None and read_digit(count, since) < self.threshold)
 
     def worst(self, cell: Cell, counts: Counts, neighbours: Counts) -> Ratio:
         """Return the worst ratio of one cell over all outcomes; the adversary chooses which ticks are incomplete."""
