@@ -122,7 +122,7 @@ def find_count_start(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int) -> 
     Without a running mark it counts all people in its window.
     """
     run = select_running_marks(extend_marks(rule, marks), tick) if marks else ()
-    return run[-1].tick if run else None
+    return _find_latest(run)
 
 
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
@@ -133,13 +133,15 @@ def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick
     """
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
+    if not all(mark.tick < tick for mark in marks):
+        return False
     run = select_running_marks(extend_marks(rule, marks), tick)
-    return not (run and run[-1].tick >= tick) and _sum_epsilon(run) + rule.answer_epsilon <= rule.epsilon
+    return _sum_epsilon(run) + rule.answer_epsilon <= rule.epsilon
 
 
 def find_next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
     """Return the first tick after `tick` at which the location may answer, if nothing is published until then."""
-    last_tick = max([tick, *(mark.tick for mark in marks[-1:])])
+    last_tick = max([tick, *(mark.tick for mark in marks)])
     first = last_tick + 1 if lost_tick is None else max(last_tick + 1, lost_tick + rule.mark_lifetime)
     run = select_running_marks(extend_marks(rule, marks), first)
     spent, allowed = _sum_epsilon(run), rule.epsilon - rule.answer_epsilon
@@ -188,7 +190,7 @@ def step(
     if count is None:
         return OverTimeAnswer("unknown", None, run, None)
     noisy_count = count + noise
-    since = run[-1].tick if run else None
+    since = _find_latest(run)
     if noisy_count < rule.threshold:
         return OverTimeAnswer("safe", None, run, None, since)
     mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)
@@ -202,6 +204,10 @@ def compute_p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> floa
     `noisy_count` is z, and `threshold` is T ≤ z.
     """
     return math.exp(-float(epsilon * (noisy_count - threshold + 1)))
+
+
+def _find_latest(marks: Iterable[Mark]) -> int | None:
+    return max((mark.tick for mark in marks), default=None)
 
 
 def _sum_epsilon(marks: Iterable[Mark]) -> Fraction:
