@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.dwell.monitor import Dwell
-from monitor.kinds.facts import Question
+from monitor.kinds.facts import Question, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
@@ -86,6 +86,11 @@ def build_visit(person: str, location: str, arrived: int, left: int | None = Non
 def build_counts(question: Question, count: Callable[[int], int]) -> list[NDArray[np.int64]]:
     """Return the counts of a question's windows, from a function of the row."""
     return [np.array([count(int(row)) for row in rows], np.int64) for _, rows in question.windows]
+
+
+def build_since(question: Question, count: Callable[[int], int]) -> dict[Since, int]:
+    """Return the counts since earlier answers that a question asks for, from a function of the row."""
+    return {asked: count(asked.row) for asked in question.since}
 
 
 def make_page(path: Path, command: str) -> Path:

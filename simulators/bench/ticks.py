@@ -80,7 +80,7 @@ class OpenPartition:
         owner = self.release.owner
         if owner is None:
             raise TimeoutError(f"the partition lost its owner: {self.release.trouble}")
-        questions, records = owner.decider.build_questions(tick), self.release.last_records
+        questions, records = owner.decider.build_questions(tick, owner.state), self.release.last_records
         began = time.perf_counter()
         self.windows.read(questions)
         self.other.append(records)

@@ -35,7 +35,8 @@ def find_digit(since: int | None) -> int:
 
 def read_digit(count: int, since: int | None) -> int:
     """Return the people that were reported since a tick."""
-    return count // BASE ** find_digit(since) % BASE
+    power: int = BASE ** find_digit(since)
+    return count // power % BASE
 
 
 class Visit(NamedTuple):

@@ -29,8 +29,11 @@ FINGERPRINT = "0123456789abcdef"
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
-    """Forty locations in four shards, all watched over six slots, and one designated time per day with dwell times."""
-    stations = watch("stations", range(40), OverTimeRule(Fraction(1), 1, 3, 6, 1))
+    """Forty locations in four shards, and one designated time per day with dwell times.
+
+    All are watched over six slots, with two answers per window.
+    """
+    stations = watch("stations", range(40), OverTimeRule(Fraction(1), 2, 3, 6, 1))
     evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
     dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
     built = build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")

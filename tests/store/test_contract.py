@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.kinds.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portions, Question
+from monitor.kinds.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portions, Question, Since
 from monitor.kinds.parameters import Parameters
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
@@ -77,6 +77,24 @@ def test_people_in_a_window(windows: RedisStore, row: int, visits: Visits, first
     windows.begin(0, 0, 0)
     windows.write([OffsetRange(0, 0, 3)], make_seen(row, *visits))
     assert count(windows, row, first_slot) == people
+
+
+@pytest.mark.promise(9)
+def test_people_by_what_was_reported_since(windows: RedisStore, row: int) -> None:
+    """
+    A count since a tick has the people in the window with a record that was stamped after the tick's slot.
+
+        record     ann: slot -7, stamp -7    ann: slot -8, stamp -5    bob: slot -6, stamp -6    eve: slot -1, stamp -2
+    """
+    windows.begin(0, 0, 0)
+    stamped = [(-7, (ANN, -7)), (-5, (ANN, -8)), (-6, (BOB, -6)), (-2, (EVE, -1))]
+    for offset, (stamp, visit) in enumerate(stamped):
+        packed = {2: pack_shard_facts(stamp, seen={row: [visit]}, reported={row: [visit]})}
+        for _ in range(2):
+            windows.write([OffsetRange(0, offset, offset + 1)], packed)
+    expected = {(-8, -8): 3, (-7, -8): 3, (-7, -7): 2, (-8, -6): 2, (-7, -6): 1, (-6, -7): 2, (-5, -7): 1, (-8, -2): 0}
+    asked = tuple(Since(start, tick, row) for start, tick in expected)
+    assert list(windows.read({2: Question(since=asked)})[2].since.values()) == list(expected.values())
 
 
 @pytest.mark.promise(41)

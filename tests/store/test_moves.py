@@ -54,6 +54,7 @@ ORDERS: Final[Mapping[str, Order]] = {
     "reversed": lambda keys: list(reversed(keys)),
     "meta and waiting first": put_first(":meta", ":waiting"),
     "windows first": put_first(":w:"),
+    "reports first": put_first(":r:"),
     "times first": put_first(":t:", ":d:"),
     "shuffled": lambda keys: random.Random(5).sample(list(keys), len(keys)),
 }
@@ -62,7 +63,7 @@ ORDERS: Final[Mapping[str, Order]] = {
 @pytest.fixture(scope="module")
 def parameters() -> Parameters:
     """Six watched places in one shard, and a designated time with dwell times."""
-    stations = watch("stations", range(PLACES), OverTimeRule(Fraction(1), 1, 3, 6, 0))
+    stations = watch("stations", range(PLACES), OverTimeRule(Fraction(1), 2, 3, 6, 0))
     noon = AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 2 * DAY)
     dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 3_600), noon.horizon)
     built = build_parameters(PLACES, over_time=[stations], at_times=[noon], name="test")

@@ -10,7 +10,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 
-from monitor.kinds.facts import OffsetRange, Portion, Portions, Question, Reading
+from monitor.kinds.facts import OffsetRange, Portion, Portions, Question, Reading, Since
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.redis_store import RedisStore
@@ -55,7 +55,8 @@ def make_facts(parameters: Parameters, batch: list[Visit]) -> Portions:
     for visit in batch:
         row = int(parameters.registry.by_shard[visit.shard][visit.nth])
         at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
-        packed = pack_shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
+        seen = {row: [(visit.person, visit.slot)]}
+        packed = pack_shard_facts(visit.stamp, seen=seen, reported=seen, present=at)
         facts.setdefault(visit.shard, []).extend(packed)
     return facts
 
@@ -90,8 +91,14 @@ def read_known(
 ) -> dict[int, tuple[Reading, list[list[int]], list[list[int]]]]:
     """Return all readings, without the server's time."""
     rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
+    slots = range(-4, 10)
     asked = {
-        shard: Question(tuple((first, of_shard) for first in range(-4, 10)), TIMES) for shard, of_shard in rows.items()
+        shard: Question(
+            tuple((first, of_shard) for first in slots),
+            TIMES,
+            since=tuple(Since(first, tick, row) for first in slots for tick in slots for row in of_shard),
+        )
+        for shard, of_shard in rows.items()
     }
     return {
         shard: (

@@ -15,6 +15,7 @@ from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.decide import Decider, Decision
+from tests.builders import build_since
 
 ONE = Fraction(1)
 
@@ -52,6 +53,7 @@ def read(
                 np.array([people if isinstance(people, int) else people.get(int(row), 0) for row in rows], np.int64)
                 for _, rows in question.windows
             ],
+            since=build_since(question, lambda row: people if isinstance(people, int) else people.get(row, 0)),
             present={at: np.array(present if present is not None else [0, 0, 0]) for at in question.times},
             **given,
         )

@@ -100,6 +100,39 @@ class TestOverTime:
         five, six, nine = ({"tick": tick} | answer | {"until": tick + 3} for tick in (5, 6, 9))
         assert [value["answers"] for value in values] == [[five], [five, six], [five, six], [five, six], [six, nine]]
         assert noise.drawn == [(Fraction(1, 2), 1)] * 5
+        since = {value["tick"]: value.get("counted_since") for value in values}
+        assert since == {5: None, 6: values[0]["as_of"], 7: None, 8: None, 9: values[1]["as_of"]}
+
+    def test_count_begins_after_the_latest_number(self, make_parameters: Make, noise: Any) -> None:
+        """
+        While a mark runs, what was reported since is counted, also if the window has more; k = 3, W + F = 4.
+
+            tick      5  6  7  8  9
+            since     -  5  5  7  7      number at 5 and at 7; the mark of tick 5 ends after tick 8
+            answer    z  s  z  s  s
+        """
+        parameters = make_parameters(answers=3, places=1, max_lead=1)
+        decider, state, asked, letters = Decider(parameters, [0], noise), LedgerState(), [], ""
+        for tick, people in zip(range(5, 10), (3, 1, 2, 0, 1), strict=True):
+            (question,) = decider.build_questions(tick, state).values()
+            reading = replace(read({0: question}, 7)[0], since=dict.fromkeys(question.since, people))
+            reading = reading if question.since else read({0: question}, people)[0]
+            decision = decider.decide(tick, Evidence({0: reading}), state)
+            asked += [(since.start, since.tick, since.row) for since in question.since]
+            letters += value_of(decision.records[0])["status"][0]
+        assert letters == "nsnss"
+        assert asked == [(4, 5, 0), (5, 5, 0), (6, 7, 0), (7, 7, 0)]
+
+    @pytest.mark.promise(5)
+    def test_unread_count_since_is_unknown(self, make_parameters: Make, noise: Any) -> None:
+        """A place with a running mark is unknown if the reading lacks its count, whatever the window has."""
+        parameters = make_parameters(answers=2, places=1, max_lead=1)
+        decider, state = Decider(parameters, [0], noise), LedgerState()
+        decide_complete(decider, 5, state, 3)
+        readings = {0: replace(read(decider.build_questions(6, state))[0], since={})}
+        (record,) = decider.decide(6, Evidence(readings), state).records
+        assert value_of(record)["status"] == "unknown"
+        assert "counted_since" not in value_of(record)
 
     def test_longer_window_revives_marks(self, make_parameters: Make, noise: Any) -> None:
         """
