@@ -129,6 +129,19 @@ class Timeline:
         """The distinct people in the window of each tick, of all reports stamped before it: what the service counts."""
         return self._count(self.report_ticks)
 
+    def count_since(self, tick: int, since: int, place: int) -> int:
+        """Return the distinct people in the window of a tick (a row) who were reported after another tick."""
+        people, reported, visited = self._by_place[place]
+        counted = (reported > since) & (reported <= tick) & (visited > tick - self.window)
+        return np.unique(people[counted]).size
+
+    @cached_property
+    def _by_place(self) -> list[tuple[Counts, Counts, Counts]]:
+        """By place, the person, the tick of the report and the tick of the visit of each report."""
+        people = np.array([report.person for report in self.reports], np.int64)
+        held = [np.flatnonzero(self.columns == place) for place in range(self.places)]
+        return [(people[which], self.report_ticks[which], self.visit_ticks[which]) for which in held]
+
     @cached_property
     def in_hindsight(self) -> Counts:
         """The distinct people in the window of each tick, of all reports that ever come."""

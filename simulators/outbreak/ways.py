@@ -76,7 +76,9 @@ def answer_one_sided(line: Timeline, epsilon: Fraction, threshold: int, noise: N
         found.paused[tick] = resumes_at > tick
         asked = ~found.paused[tick] & (marked | (counts + drawn >= threshold))
         for place in np.flatnonzero(asked).tolist():
-            answer = over_time.step(rule, marks[place], tick, int(counts[place]), int(drawn[place]))
+            since = over_time.find_count_start(rule, marks[place], tick)
+            count = int(counts[place]) if since is None else line.count_since(tick, since, place)
+            answer = over_time.step(rule, marks[place], tick, count, int(drawn[place]))
             marks[place], marked[place] = answer.marks, bool(answer.marks)
             found.alarms[tick, place] = answer.status == "noisy_count"
             found.paused[tick, place] = answer.status == "paused"

@@ -110,6 +110,15 @@ def test_marks_ahead_of_the_clock_run() -> None:
     assert (answer.status, answer.resumes_at) == ("paused", 45)
 
 
+@pytest.mark.promise(34)
+def test_marks_ahead_of_the_clock_pause_further_answers() -> None:
+    """A place is paused up to the tick of its latest answer, also if a second answer would be allowed."""
+    marks = (Mark(40, 6, Fraction(1, 2), 44),)
+    assert [step(TWICE, marks, tick, 0, 0).status for tick in (10, 40, 41)] == ["paused", "paused", "safe"]
+    assert step(TWICE, marks, 10, 0, 0).resumes_at == 41
+    assert step(TWICE, marks, 41, 0, 0).counted_since == 40
+
+
 def test_longer_window_lengthens_marks() -> None:
     """A mark runs until max(until, tick + W + F - 1) with the present W and F; a shorter window changes nothing."""
     long = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)

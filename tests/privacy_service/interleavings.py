@@ -15,14 +15,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import product
 from typing import Any, cast
 
 from monitor.ingest.write_queue import Batch
-from monitor.kinds.facts import Question, Reading
+from monitor.kinds.facts import Question, Reading, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.ledger.state import LedgerState
 from monitor.observe.metrics import Metrics
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
@@ -89,7 +90,7 @@ class World:
         deciders = [
             Decider(plan.parameters, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
         ]
-        self._questions = [cache(decider.build_questions) for decider in deciders]
+        self._questions = [cache(partial(self._ask, decider)) for decider in deciders]
         self.shards = shards
         self._evidence: list[EvidenceReader | None] = [None] * plan.ledger_partitions
         self._owners = [OwnerState(-1, 0, None, frozenset())] * plan.ledger_partitions
@@ -99,6 +100,19 @@ class World:
         self._replica: Any = None
         self._left = dict(plan.faults)
         self.expected = {tick: plan.counts(tick) for tick in range(-1, plan.moments[-1][0])}
+
+    def _ask(self, decider: Decider, tick: int) -> dict[int, Question]:
+        """Return the questions of a tick, with the counts since every earlier tick if a mark may be anywhere."""
+        starts, begins = range(-1, tick) if self.plan.answers > 1 else (), tick - self.plan.window + 1
+        return {
+            shard: replace(
+                question,
+                since=tuple(
+                    Since(begins, since, int(row)) for since in starts for _, rows in question.windows for row in rows
+                ),
+            )
+            for shard, question in decider.build_questions(tick, LedgerState()).items()
+        }
 
     @property
     def tick(self) -> int:
@@ -235,6 +249,9 @@ class World:
             counted |= {(PLACES[row], time): count for row, count in zip(rows, counts.tolist(), strict=True)}
         expected = self.expected[self.tick]
         assert all(count == expected.get(cell, 0) for cell, count in counted.items()), (self.tick, counted, expected)
+        assert {*reading.since} == {*question.since}
+        for asked, count in reading.since.items():
+            assert count == self.plan.counts(self.tick, asked.tick).get((PLACES[asked.row], None), 0), asked
         whole = max(reading.complete_from, reading.evicted_before)
         assert whole <= self.tick - self.plan.window + 1, "these facts must be complete"
         self.observed.readings += 1

@@ -49,7 +49,8 @@ class Plan:
 
     `faults` is the maximum number of each of crash, zombie, flush, failover and takeover. `readers` are the partitions
     of each reader; two readers may have the same one. With `ranked`, the owner of the first ledger partition also
-    answers hot spots of all shards. With `real`, the clock is the clock of the servers.
+    answers hot spots of all shards. With `answers` ≥ 2, counts since every earlier tick are read. With `real`, the
+    clock is that of the servers.
     """
 
     log: tuple[tuple[Entry, ...], ...]
@@ -59,6 +60,7 @@ class Plan:
     shards: int = 1
     ledger_partitions: int = 1
     ranked: bool = False
+    answers: int = 1
     readers: tuple[tuple[int, ...], ...] = ((0,),)
     faults: tuple[tuple[str, int], ...] = ()
 
@@ -78,7 +80,7 @@ class Plan:
     @cached_property
     def parameters(self) -> Parameters:
         """The parameters of the service."""
-        rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.max_lead)
+        rule = OverTimeRule(Fraction(1), self.answers, 1, self.window, self.max_lead)
         times, ranked = (Schedule((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
         return build_parameters(
             PLACES,
@@ -94,15 +96,19 @@ class Plan:
         slot, seconds = self.moments[moment]
         return self.parameters.grid.start(slot) + seconds * SECOND
 
-    def counts(self, tick: int) -> Counts:
-        """Return the counts of a tick by the definitions: accepted visits of records stamped up to slot `tick`."""
+    def counts(self, tick: int, since: int | None = None) -> Counts:
+        """Return the counts of a tick by the definitions: accepted visits of records stamped up to slot `tick`.
+
+        `since`: in windows, only records stamped after this slot count.
+        """
         rules = Rules(0, 60, 15, self.max_lead, self.max_lead)  # in minutes
         people: dict[tuple[str, int | None], set[str]] = {}
         for entry in (entry for part in self.log for entry in part):
             counted = rules.accept(entry.arrived, entry.left, 60 * entry.stamp)
             if counted is None:
                 continue
-            if entry.place in PLACES[:2] and counted.in_window(tick, self.window):
+            reported = since is None or entry.stamp > since
+            if entry.place in PLACES[:2] and reported and counted.in_window(tick, self.window):
                 people.setdefault((entry.place, None), set()).add(entry.person)
             for time, horizon in ((TIME, 180), (RANKED, 60)):
                 if counted.covers(time, tick, horizon):

@@ -131,13 +131,24 @@ def test_every_interleaving_gives_the_same_counts(log: str, window: int, max_lea
     assert count_orders(log, with_neighbours(plan)) == stated(f"No fault, {log}, W = {window}, F = {max_lead}")
 
 
+@pytest.mark.promise(27)
+@pytest.mark.parametrize(
+    "log", ["again", *(pytest.param(log, marks=pytest.mark.soak) for log in ("late", "ahead", "skewed"))]
+)
+def test_every_interleaving_gives_the_same_counts_since(log: str, stated: Stated) -> None:
+    """The same orders, and at every reading the counts by what was reported since each earlier tick."""
+    plan = Plan((LOGS[log],), MOMENTS, 2, 1, answers=2)
+    totals = count_orders(log, with_neighbours(plan))
+    assert totals == stated(f"No fault, {log}, W = 2, F = 1") if log in {"again", "ahead"} else totals > (5_000, 0)
+
+
 FAULTS: dict[str, dict[str, Any]] = {
     "A reader dies, its last write lands late": {"faults": (("crash", 1), ("zombie", 1))},
     "An owner dies, another looks at any moment of the next slot": {"faults": (("takeover", 1),)},
-    "The store is emptied": {"faults": (("flush", 1),)},
-    "The store falls back": {"faults": (("failover", 1),)},
+    "The store is emptied": {"faults": (("flush", 1),), "answers": 2},
+    "The store falls back": {"faults": (("failover", 1),), "answers": 2},
     "Two readers read the partition": {"readers": ((0,), (0,))},
-    "Two shards and two owners": {"shards": 2, "ledger_partitions": 2},
+    "Two shards and two owners": {"shards": 2, "ledger_partitions": 2, "answers": 2},
     "Two owners, one of which asks about all shards": {"shards": 2, "ledger_partitions": 2, "ranked": True},
 }
 
@@ -211,7 +222,7 @@ def store_in(server: EmbeddedValkey) -> Callable[[Plan, SteppedClock], Any]:
 
 REDIS_PLANS = {
     "late": Plan((LOGS["late"],), MOMENTS, 2, 1),
-    "again": Plan((LOGS["again"],), MOMENTS, 2, 1, faults=(("crash", 1), ("zombie", 2))),
+    "again": Plan((LOGS["again"],), MOMENTS, 2, 1, faults=(("crash", 1), ("zombie", 2)), answers=2),
     "ahead": Plan((LOGS["ahead"],), MOMENTS, 2, 1, shards=2, ledger_partitions=2),
     "skewed": Plan((LOGS["skewed"],), MOMENTS, 1, 0, faults=(("takeover", 1),)),
     "two": Plan((LOGS["late"][:2], LOGS["late"][2:]), MOMENTS, 2, 1, readers=((0,), (1,))),

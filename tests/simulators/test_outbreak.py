@@ -188,14 +188,25 @@ def test_sparse_vector_has_its_noise() -> None:
 
 
 def test_one_sided_is_the_service(bench: Bench) -> None:
-    """The answers are those of the service's function at every tick and place."""
+    """The answers are those of the service's function at every tick and place, which counts since the latest number."""
     line, rule = bench.line, OverTimeRule(Fraction(1), 2, 2, 14, MAX_LEAD)
     noise = OneSidedNoise(SeededEntropy(5))
     statuses = []
     marks: list[tuple[Mark, ...]] = [()] * line.places
     for tick in range(line.ticks):
         drawn = noise.geometric(rule.answer_epsilon, line.places).tolist()
-        found = [over_time.step(rule, marks[p], tick, int(line.counts[tick, p]), drawn[p]) for p in range(line.places)]
+        found = []
+        for p in range(line.places):
+            since = over_time.find_count_start(rule, marks[p], tick)
+            people = {
+                report.person
+                for report, reported, visited in zip(line.reports, line.report_ticks, line.visit_ticks, strict=True)
+                if report.place == p
+                and visited > tick - line.window
+                and (-1 if since is None else since) < reported <= tick
+            }
+            count = int(line.counts[tick, p]) if since is None else len(people)
+            found.append(over_time.step(rule, marks[p], tick, count, drawn[p]))
         marks = [answer.marks for answer in found]
         statuses.append([answer.status for answer in found])
     answers = answer_one_sided(line, Fraction(1), 2, OneSidedNoise(SeededEntropy(5)), 2)
