@@ -56,8 +56,8 @@ class OverTimeWords(Words[OverTimeMonitor]):
 
     @property
     def one_visit(self) -> Fraction:
-        """The largest share ε_l."""
-        return max(self.monitor.compute_shares().values())
+        """The largest ε of an answer: a visit that is reported once is in at most one noisy answer."""
+        return max(self.shares)
 
     def ask(self) -> str:
         """Return whether fewer people than the threshold were there."""
@@ -109,7 +109,8 @@ class OverTimeWords(Words[OverTimeMonitor]):
             return f"no pause: up to {answers} noisy answers in any {length}, so there may be one at every tick."
         after = spell_duration(duration // ticks * last)
         return (
-            f"up to {answers} noisy answers in any {length}. If they come at consecutive ticks, the next answer "
+            f"up to {answers} noisy answers in any {length}. After one, the location goes on and counts who was "
+            f"reported since, until {answers} noisy answers count. If they come at consecutive ticks, the next answer "
             f"comes {last} ticks ({after}) after the last of them."
         )
 
