@@ -57,7 +57,13 @@ def test_states_follow_the_topic(settings: Settings, publish: Publish, eventuall
             assert values["as_of_timestamp_seconds",] == SLOTS.as_of(7) / SECOND
             assert (values["state", first], values["state", second]) == (CODES["safe"], CODES["noisy_count"])
             counts = {state: values["places", state] for state in STATES}
-            assert counts == {"safe": 1, "noisy_count": 1, "paused": 0, "unknown": len(REGISTRY.ids) - 2}
+            assert counts == {
+                "safe": 1,
+                "noisy_count": 1,
+                "below_since": 0,
+                "paused": 0,
+                "unknown": len(REGISTRY.ids) - 2,
+            }
             publish([over_time(first, 8, None)])
             clock.move_to(SLOTS.as_of(8))
             eventually(lambda: series(metrics)["state", first] == CODES["unknown"])
