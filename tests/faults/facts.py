@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -51,10 +51,14 @@ class Comparison:
 
 @dataclass
 class Shard:
-    """The content of one shard: its meta hash, all facts including waiting ones, and the facts in the windows."""
+    """The content of one shard: its meta hash, all facts including waiting ones, and the facts in the windows.
+
+    `reports`: the people of the reports, at rows that are also counted by what was reported since an answer.
+    """
 
     meta: dict[str, int]
     seen: set[LastSeen] = field(default_factory=set)
+    reports: set[LastSeen] = field(default_factory=set)
     present: set[Present] = field(default_factory=set)
     shown: set[LastSeen | Present] = field(default_factory=set)
 
@@ -90,7 +94,7 @@ def compare(town: FaultTown) -> Comparison:
     for number, shard in enumerate(shards):
         comparison.unread += sum(max(0, end - shard.read_progress(partition)) for partition, end in ends.items())
         due = _merge(record_fates, shard.reached)
-        comparison.broken += check_windows(number, shard, (reported, due), terms, comparison)
+        comparison.broken += check_windows(number, shard, (reported, due), recount, comparison)
         comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
         comparison.broken += find_shown_early(shard, _find_first_stamps(record_fates, terms), terms)
     reached = {partition: min(shard.read_progress(partition) for shard in shards) for partition in ends}
@@ -124,12 +128,13 @@ def read_shards(town: FaultTown, name: str, recount: Recount) -> tuple[list[Shar
         for number in range(recount.terms.shards):
             tag = f"{{{name}:{number}}}"
             windows = {f"{tag}:w:{row}": row for row in rows if recount.terms.shard[row] == number}
+            reports = {f"{tag}:r:{row}": row for row in windows.values() if row in recount.rows_with_reports}
             moments = {f"{tag}:t:{time}": time for time in times}
-            known |= {f"{tag}:meta", f"{tag}:waiting", *windows, *moments}
+            known |= {f"{tag}:meta", f"{tag}:waiting", *windows, *reports, *moments}
             with client.pipeline(transaction=True) as pipeline:
                 pipeline.hgetall(f"{tag}:meta")
                 pipeline.zrange(f"{tag}:waiting", 0, -1)
-                for key in windows:
+                for key in (*windows, *reports):
                     pipeline.zrange(key, 0, -1, withscores=True)
                 for key in moments:
                     pipeline.smembers(key)
@@ -137,10 +142,13 @@ def read_shards(town: FaultTown, name: str, recount: Recount) -> tuple[list[Shar
             shard = Shard({field.decode(): int(number) for field, number in meta.items()})
             for row, members in zip(windows.values(), held, strict=False):
                 shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members if person}  # "" is no fact
-            for time, members in zip(moments.values(), held[len(windows) :], strict=True):
+            for row, members in zip(reports.values(), held[len(windows) :], strict=False):
+                facts = ((*FACT.unpack(member), int(stamp)) for member, stamp in members if member)
+                shard.reports |= {LastSeen(row, person, stamp + ahead) for ahead, person, stamp in facts}
+            for time, members in zip(moments.values(), held[len(windows) + len(reports) :], strict=True):
                 rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
                 shard.present |= {unflag(time, int.from_bytes(row), person) for row, person in rows_and_people}
-            shard.shown = {*shard.seen, *shard.present}
+            shard.shown = {*shard.seen, *shard.reports, *shard.present}
             unpack(waiting, shard)
             shards.append(shard)
         keys = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
@@ -154,6 +162,8 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
         packed = blob[WAITING.size :]
         if kind == b"s":
             shard.seen |= {*unpack_block(stamp, packed)}
+        elif kind == b"r":
+            shard.reports |= {*unpack_block(stamp, packed)}
         else:
             shard.present |= {unflag(time, row, person) for time, row, person in PACKED.iter_unpack(packed)}
 
@@ -206,25 +216,31 @@ def _merge(record_fates: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fa
     return together
 
 
+def _find_last(facts: Iterable[LastSeen]) -> dict[tuple[int, bytes], int]:
+    """Return the last slot of each person by row and person."""
+    last: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
+    for fact in facts:
+        last[fact.row, fact.person] = max(last[fact.row, fact.person], fact.slot)
+    return last
+
+
 def check_windows(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, comparison: Comparison
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], recount: Recount, comparison: Comparison
 ) -> Iterator[str]:
     """Compare each person's last slot per watched location, from the slot on from which the facts are complete."""
-    reported, due = bounds
-    for fact in shard.seen - reported.seen:
+    (reported, due), terms = bounds, recount.terms
+    for fact in (shard.seen | shard.reports) - reported.seen:
         yield f"{terms.locations[fact.row]}: a fact has someone there in slot {fact.slot}, but no visit reports it"
-    held: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
-    for fact in shard.seen:
-        held[fact.row, fact.person] = max(held[fact.row, fact.person], fact.slot)
+    held, in_reports = _find_last(shard.seen), _find_last(shard.reports)
     complete_from = max(shard.since, shard.meta.get("evicted_before", NEVER))
-    last: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
-    for fact in due.seen:
-        if terms.shard[fact.row] == number and fact.slot >= complete_from:
-            last[fact.row, fact.person] = max(last[fact.row, fact.person], fact.slot)
+    last = _find_last(fact for fact in due.seen if terms.shard[fact.row] == number and fact.slot >= complete_from)
     comparison.people += len(last)
     for (row, person), slot in last.items():
         if held[row, person] < slot:
             yield f"{terms.locations[row]}: someone was there in slot {slot}, but there is no fact"
+        # Of the reports of a person, the one about the latest slot is never replaced by one about an earlier slot.
+        if row in recount.rows_with_reports and in_reports[row, person] < slot:
+            yield f"{terms.locations[row]}: someone was there in slot {slot}, but there is no report"
 
 
 def check_moments(

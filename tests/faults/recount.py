@@ -147,6 +147,13 @@ class Recount:
         return widest
 
     @cached_property
+    def rows_with_reports(self) -> set[int]:
+        """The rows whose people are also counted by what was reported since an answer."""
+        monitors = (found for found in self.terms.monitors if isinstance(found, OverTimeMonitor))
+        several = (monitor for monitor in monitors if monitor.answers_per_window > 1)
+        return {self.terms.rows[location] for monitor in several for location in monitor.shares}
+
+    @cached_property
     def times(self) -> list[tuple[list[int], int]]:
         """Sorted instants and horizon of each monitor at designated times. Towns have no times of day."""
         return [
