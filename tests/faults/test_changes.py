@@ -53,7 +53,7 @@ def ask_otherwise(town: FaultTown) -> FaultTown:
     tree = copy.deepcopy(town.tree)
     edges = find_monitor(tree, "edges")
     edges |= {"epsilon": str(60 * len(edges["locations"])), "threshold": 5}
-    find_monitor(tree, "murmur")["answers_per_window"] = 1
+    find_monitor(tree, "murmur")["answers_per_window"] = 2
     return town.change("otherwise", tree)
 
 
