@@ -74,12 +74,13 @@ DECIDING: dict[str, Change] = {
     "no dwell times": lambda parameters: replace_monitors(parameters, dwell=()),
     "longest_visit": lambda parameters: _with_dwell(parameters, 3_601),  # lengths are stored up to it
     "no times": lambda parameters: replace_monitors(parameters, at_times=(), dwell=()),
-    "several answers per window": lambda parameters: _with_rule(parameters, answers=2),  # reports are stored then
+    "one answer per window": lambda parameters: _with_rule(parameters, answers=1),  # no reports are stored then
 }
 IDLE: dict[str, Change] = {
     "ε of lower bounds": lambda parameters: _with_bounds(parameters, Fraction(2)),
     "dwell epsilon": lambda parameters: _with_dwell(parameters, 3_600, 2),
     "threshold": lambda parameters: _with_rule(parameters, threshold=9),
+    "more answers per window": lambda parameters: _with_rule(parameters, answers=3),
     "epsilon": lambda parameters: _with_rule(parameters, epsilon=Fraction(1, 3)),
     "release_delay": lambda parameters: replace(parameters, release_delay=1),
     "tolerance": lambda parameters: replace(parameters, tolerance=2),

@@ -7,6 +7,7 @@ A tick has four answers, of which three exist at this tick only, because it is t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -35,7 +36,7 @@ from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_counts, replace_monitors
+from tests.builders import ORIGIN, build_counts, build_since, replace_monitors
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 
 ANSWERS: Final = 4
@@ -49,7 +50,7 @@ def parameters(make_parameters: Callable[..., Parameters]) -> Parameters:
     times = Schedule(tuple(ORIGIN + slot * HOUR + HOUR // 2 for slot in range(20)))
     half = Fraction(1, 2)
     return replace_monitors(
-        make_parameters(places=2, window=1, watched={"stations": [0]}),
+        make_parameters(places=2, window=3, answers=2, watched={"stations": [0]}),
         at_times=(AtTimes("noon", times, half, 2, HOUR, half),),
         hot_spots=(HotSpots("busiest", times, half, 2, HOUR),),
         dwell=(Dwell("lengths", times, DwellRule(half, 3_600), HOUR),),
@@ -145,6 +146,7 @@ class Service:
                 build_counts(question, lambda _: 2),
                 dict.fromkeys(question.times, people),
                 consenting=dict.fromkeys(question.consenting, people),
+                since=build_since(question, lambda _: 2),
                 stays={time: [(b"1" * 16, 0, 600), (b"2" * 16, 0, 900)] for time in question.stays},
             )
             for shard, question in owner.decider.build_questions(tick, owner.state).items()
@@ -193,6 +195,19 @@ def list_names(parameters: Parameters, tick: int) -> list[bytes]:
     return [f"{subject}/{tick}".encode() for subject in about]
 
 
+def check_starts(ledger: Ledger, outcomes: object) -> None:
+    """Check that each count of a place begins after its latest number, whoever has drawn it, and that some do."""
+    since = set[bool]()
+    for tick, ce_id, record in ledger.list_answers(committed=False):
+        value = json.loads(record.value)
+        if ce_id.startswith(b"stations/") and value["status"] in {"safe", "noisy_count"}:
+            latest = max((mark["tick"] for mark in value["answers"] if mark["tick"] < tick), default=None)
+            as_of = None if latest is None else format_instant(ORIGIN + (latest + 1) * HOUR)
+            assert value.get("counted_since") == as_of, outcomes
+            since.add(latest is not None)
+    assert True in since, outcomes
+
+
 def check_one_draw(ledger: Ledger, outcomes: object) -> None:
     """Check that each answer has one set of bytes, and that the owners continue the ticks in order."""
     bytes_by_id: dict[bytes, set[OutputRecord]] = {}
@@ -217,6 +232,7 @@ def test_rest_of_a_cut_tick_is_drawn(parameters: Parameters) -> None:
         service = begin(parameters, outcomes, noise)
         service.run(2)
         check_one_draw(service.ledger, outcomes)
+        check_starts(service.ledger, outcomes)
         published: dict[int, list[bytes]] = {}
         for tick, ce_id, _ in service.ledger.list_answers(committed=True):
             published.setdefault(tick, []).append(ce_id)
