@@ -19,7 +19,7 @@ from redis.cluster import RedisCluster
 from monitor.errors import UnreachableError
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.dwell.monitor import Dwell
-from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
+from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Since
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.privacy.dwell import DwellRule
@@ -38,6 +38,7 @@ from tests.store.packed import pack_shard_facts
 
 PLACES, PEOPLE = 6, 4
 SLOT, TICK = 20, 19
+KEY_COUNT: Final = 2 * PLACES + 4  # windows and reports; meta, waiting, and the two sets of the designated time
 KEYS: Final = Keys("test", "0123456789abcdef")
 SPARE: Final = range(11)  # slots without keys, so that every client knows the second node
 
@@ -62,7 +63,7 @@ ORDERS: Final[Mapping[str, Order]] = {
 
 @pytest.fixture(scope="module")
 def parameters() -> Parameters:
-    """Six watched places in one shard, and a designated time with dwell times."""
+    """Six watched places in one shard, with two answers per window, and a designated time with dwell times."""
     stations = watch("stations", range(PLACES), OverTimeRule(Fraction(1), 2, 3, 6, 0))
     noon = AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 2 * DAY)
     dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 3_600), noon.horizon)
@@ -114,8 +115,9 @@ class Site:
         self.windows.begin(0, 0, COMPLETE_FROM_START)
         for _ in range(PEOPLE):
             assert self.write()
+        seen = {0: [(b"w" * 16, SLOT)]}
         self.windows.write(
-            [OffsetRange(0, self.written, self.written + 1)], {0: pack_shard_facts(SLOT, {0: [(b"w" * 16, SLOT)]})}
+            [OffsetRange(0, self.written, self.written + 1)], {0: pack_shard_facts(SLOT, seen, reported=seen)}
         )
         self.written += 1
 
@@ -123,7 +125,8 @@ class Site:
         """Return the facts of a person at every place, over time and at noon."""
         rows = range(PLACES)
         seen, present = {row: [(person, TICK)] for row in rows}, {self.noon: [(row, person) for row in rows]}
-        return {0: pack_shard_facts(TICK, seen, present, [(self.noon, 1_800, row, person) for row in rows])}
+        stays = [(self.noon, 1_800, row, person) for row in rows]
+        return {0: pack_shard_facts(TICK, seen, present, stays, reported=seen)}
 
     def write(self) -> bool:
         """Write one more person at every place; return whether the store accepted it."""
@@ -145,14 +148,15 @@ class Site:
 
     def find_count(self) -> int | None:
         """Return the people of every place, by every kind of count; None if the store refuses, or claims nothing."""
-        question = Question(((TICK - 5, range(PLACES)),), (self.noon,), TICK, stays=(self.noon,))
+        since = tuple(Since(TICK - 5, TICK - 1, row) for row in range(PLACES))
+        question = Question(((TICK - 5, range(PLACES)),), (self.noon,), TICK, stays=(self.noon,), since=since)
         try:
             reading = self.windows.read({0: question})[0]
         except UnreachableError:
             return None
         if not reading.settled or reading.progress.get(0, -1) < self.written:
             return None
-        counts = {*reading.counts[0].tolist(), *reading.present[self.noon].tolist()}
+        counts = {*reading.counts[0].tolist(), *reading.present[self.noon].tolist(), *reading.since.values()}
         counts.add(len(reading.stays[self.noon]) // PLACES)
         assert len(counts) == 1, counts
         return int(counts.pop())
@@ -215,7 +219,7 @@ def test_counts_during_a_move(site: Site, order: str) -> None:
     assert site.find_count() == PEOPLE
     move = site.move
     keys = ORDERS[order](move.list_keys())
-    assert len(keys) == PLACES + 4
+    assert len(keys) == KEY_COUNT
     move.begin()
     assert site.find_count() is None
     for key in keys:
@@ -278,7 +282,7 @@ def read_all(client: Any) -> dict[bytes, bytes]:
 def test_move_that_is_broken_off(site: Site, order: str) -> None:
     """If a move is broken off after any number of keys, no count is too low, and the facts can be read again."""
     move = site.move
-    for moved in range(1, PLACES + 4):
+    for moved in range(1, KEY_COUNT):
         site.fill()
         move.begin()
         for key in ORDERS[order](move.list_keys())[:moved]:
@@ -295,7 +299,7 @@ def test_move_that_is_broken_off(site: Site, order: str) -> None:
 def test_write_after_a_broken_move(site: Site, order: str) -> None:
     """A write after a move that was broken off does not hide that keys are missing."""
     move = site.move
-    for moved in range(1, PLACES + 4):
+    for moved in range(1, KEY_COUNT):
         site.fill()
         move.begin()
         for key in ORDERS[order](move.list_keys())[:moved]:
