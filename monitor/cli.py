@@ -22,6 +22,7 @@ from monitor.operate.plan.command import plan
 from monitor.operate.register.command import register
 from monitor.operate.replay.command import replay
 from monitor.operate.schema.command import schema
+from monitor.operate.send.command import send
 from monitor.operate.servers.command import servers
 from monitor.operate.status import status
 from monitor.page.command import page
@@ -29,8 +30,8 @@ from monitor.service.run_command import run
 from monitor.service.topics_command import topics
 
 COMMANDS: Final[tuple[click.Command, ...]] = (
-    audit, check, convert, dead_letters, demo, keygen, page, plan, register, replay, run, schema, servers, status,
-    topics, watch,
+    audit, check, convert, dead_letters, demo, keygen, page, plan, register, replay, run, schema, send, servers,
+    status, topics, watch,
 )  # fmt: skip
 
 

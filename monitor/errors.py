@@ -37,7 +37,8 @@ MonitorError
     ├── StoreError            a Redis key has unexpected content, or Redis cannot answer
     ├── FencedError             another owner has taken over a ledger partition
     ├── ClockError              the clocks of this machine and of Redis differ
-    └── ReplayError             a replay cannot continue
+    ├── ReplayError             a replay cannot continue
+    └── SendError               a signal stopped the sending of a file
 """
 
 from __future__ import annotations
@@ -267,3 +268,7 @@ class ClockError(FailedError):
 
 class ReplayError(FailedError):
     """A replay cannot continue."""
+
+
+class SendError(FailedError):
+    """A signal stopped the sending of a file. The message says how far it was sent."""

@@ -71,7 +71,8 @@ class Accepted:
     """The outcome of records: facts, the number of visits by fate, and refusals in the order of the records.
 
     A record refused as a whole counts as one dead letter. `cut` is the number of accepted visits that were cut.
-    `record`, `left`: the index of the record, and the end, of each visit that was not refused.
+    `record`, `left`: the index of the record, and the end, of each visit that was not refused. `counted`, `expired`:
+    whether it is applied or too late, and whether it is expired; otherwise no monitor watches it.
     """
 
     facts: Facts
@@ -80,6 +81,8 @@ class Accepted:
     cut: int
     record: Ints
     left: Ints
+    counted: Flags
+    expired: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ def accept(parameters: Parameters, persons: PersonHasher, columns: Columns, curr
         DEAD_LETTER: sum(refusal.count for refusal in refused),
     }
     facts = _make_facts(parameters, stays, now, _hash_counted(persons, stays, counted), (seen, present))
-    return Accepted(facts, fates, refused, cut, stays.record, stays.left)
+    return Accepted(facts, fates, refused, cut, stays.record, stays.left, counted, expired)
 
 
 def _hash_counted(persons: PersonHasher, stays: Columns, counted: Flags) -> FactArray:

@@ -152,6 +152,24 @@ def _require_message_bytes(parameters: Parameters) -> Setting:
     return _require_at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 
 
+def find_topics(admin: Any, names: Sequence[str], operation: str) -> dict[str, Any]:
+    """Return the topics of these names that exist, as kafka-python describes them.
+
+    `operation`: the permission that the user lacks if it may not see a topic.
+
+    Raises:
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    described = {topic["name"]: topic for topic in admin.describe_topics(list(names))}
+    codes = {name: described[name]["error_code"] if name in described else _NO_TOPIC for name in names}
+    for name, code in codes.items():
+        if code not in (0, _NO_TOPIC):
+            if code == TopicAuthorizationFailedError.errno:
+                raise make_topic_refusal(name, operation)
+            raise for_code(code)(f"topic {name}")
+    return {name: described[name] for name, code in codes.items() if not code}
+
+
 def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescription]:
     """Return the topics of these names that exist, with all their settings.
 
@@ -159,14 +177,8 @@ def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescript
         KafkaError: Kafka does not answer, or refuses.
         TopicError: a topic has no id, so a recreated topic of the same name could not be detected.
     """
-    described = {topic["name"]: topic for topic in admin.describe_topics(list(names))}
-    codes = {name: described[name]["error_code"] if name in described else _NO_TOPIC for name in names}
-    existing = [name for name, code in codes.items() if not code]
-    for name, code in codes.items():
-        if code not in (0, _NO_TOPIC):
-            if code == TopicAuthorizationFailedError.errno:
-                raise make_topic_refusal(name, "Describe (granted with Read and with Write)")
-            raise for_code(code)(f"topic {name}")
+    described = find_topics(admin, names, "Describe (granted with Read and with Write)")
+    existing = list(described)
     if not existing:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in existing]

@@ -28,6 +28,7 @@ from tests.conftest import Eventually
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
 from tests.go_programs import OPTIONS
+from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.needed_programs import find_program, report_missing
 from tests.shared_kafka import SharedKafka
 
@@ -117,15 +118,18 @@ def test_python_sends(visits: Input, tmp_path: Path, eventually: Eventually) -> 
 
 
 def test_case_file_is_sent(visits: Input, tmp_path: Path, eventually: Eventually) -> None:
-    """The export of docs/how-to/own-systems.md becomes a file of visits, which its program sends."""
+    """The export of docs/how-to/own-systems.md becomes a file of visits, which its commands send."""
     blocks = read_blocks(Document(OWN_SYSTEMS, OWN_SYSTEMS.read_text(encoding="utf-8")))
-    convert = next(block.code for block in blocks if "export.ndjson" in block.code)
-    send = next(block.code for block in blocks if block.language == "python")
+    convert, send = (next(block.code for block in blocks if word in block.code) for word in ("export.ndjson", "send "))
     shutil.copy(ROOT / "config" / "demo-locations.csv", tmp_path)
+    sections = HOURS | {"locations": {"file": "demo-locations.csv"}}
+    market = over_time("market", ["market"], 5, "36500d")  # the page has a visit of 2026
+    town = Town(tmp_path, build_tree("town", visits.address, "redis://localhost:1", [market], **sections), ["market"])
+    town.tree["kafka"]["topics"]["visits"] = visits.name
+    town.write().rename(tmp_path / "city.yaml")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     run([find("bash"), "-euc", convert], tmp_path, PATH=path)
-    send = send.replace("localhost:9092", visits.address).replace('send("visits"', f'send("{visits.name}"')
-    run([sys.executable, "-c", send], tmp_path)
+    assert "1 of 1 visits were sent" in run([find("bash"), "-euc", send], tmp_path, PATH=path)
     (visit,) = eventually(visits.read)
     assert isinstance(visit, Visit)
     assert (visit.person_id, visit.location_id) == ("p-17", "market")
@@ -296,8 +300,8 @@ def test_database_sends(
         "/run/secrets/connect.properties": str(tmp_path / "secret.properties"),
         "replacement=visits": f"replacement={visits.name}",
     }
-    (tmp_path / "worker.properties").write_text(read_code("properties", worker, 1), encoding="utf-8")
-    (tmp_path / "visits.properties").write_text(read_code("properties", connector, 2), encoding="utf-8")
+    (tmp_path / "worker.properties").write_text(read_code("properties", worker, 2), encoding="utf-8")
+    (tmp_path / "visits.properties").write_text(read_code("properties", connector, 3), encoding="utf-8")
     with run_connect(connect_jars, tmp_path, "worker.properties", "visits.properties"):
         eventually(visits.read, 120)
         expect_the_visit(visits, eventually)

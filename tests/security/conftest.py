@@ -50,6 +50,9 @@ SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY, OPERATOR_SECRET)
 MAKER = "maker"
 """A user who may create the topics of the service of that name, and has no right that only `run` needs."""
 
+SENDER = "sender"
+"""A user who may write to the input of the city, and has no other right."""
+
 _STAMP = re.compile(r"^\S+Z(?= [A-Z]+ (?!monitor\.ticks\.loop: tick \d))", re.MULTILINE)
 _JAAS = "org.apache.kafka.common.security.{0}.{1}LoginModule required {2};"
 
@@ -140,7 +143,10 @@ def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[Em
     with EmbeddedKafka(NodeSettings(properties=properties | _tls(certificates), secure_protocol="SASL_SSL")) as server:
         with closing(KafkaConnections((server.bootstrap_servers,)).create_admin()) as admin:
             admin.alter_user_scram_credentials(
-                [UserScramCredentialUpsertion("city", ScramMechanism.SCRAM_SHA_512, KAFKA_SECRET)]
+                [
+                    UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_512, KAFKA_SECRET)
+                    for user in ("city", SENDER)
+                ]
             )
         yield server
 
@@ -310,6 +316,7 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
     for lacking in KAFKA_RIGHTS:
         grant(guarded_kafka, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "city")
     grant(guarded_kafka, MAKER, ALL_KAFKA_RIGHTS, MAKER)
+    grant(guarded_kafka, SENDER, [Right("topic", "input", "Write", create=False)], "city")
     grant(guarded_kafka, AUDITOR, AUDITOR_RIGHTS, "city")
     for lacking in AUDITOR_RIGHTS:
         grant(

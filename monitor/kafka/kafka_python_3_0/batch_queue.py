@@ -75,3 +75,12 @@ def find_first_offset(future: Any) -> int:
     if errors is not None:
         raise errors(0)
     return int(offset)
+
+
+def find_timestamp(future: Any, given: int) -> int:
+    """Return the latest timestamp of a batch that is in the log, in milliseconds.
+
+    This is the broker's, if the topic has `LogAppendTime`. Otherwise it is the one that was `given`.
+    """
+    appended = int(future.value[1])
+    return given if appended < 0 else appended

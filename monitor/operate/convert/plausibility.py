@@ -24,6 +24,8 @@ _MIDNIGHT: Final = "begin at exactly midnight: if these are dates, convert them 
 _PLACEHOLDER: Final = "have an id such as NA, NULL or unknown, so that all of them are of one person, or at one place"
 _ADDRESS: Final = "name their person by an address, and others do not: one person may be two, so convert one system"
 _ROUNDED: Final = "have an id that a spreadsheet has rounded, so that two people may have one id: export ids as text"
+_MERGING: Final = frozenset({_PLACEHOLDER, _ROUNDED})
+"""What gives several people one id, so that a count is too low and "safe" may be false."""
 
 
 class _Found(NamedTuple):
@@ -55,9 +57,9 @@ class Plausibility:
         if "://" in stay.person_id:
             self._note(_ADDRESS, where)
         ids = (stay.person_id, stay.location_id)
-        if any(name.casefold() in _PLACEHOLDERS for name in ids):
+        if stay.person_id.casefold() in _PLACEHOLDERS or stay.location_id.casefold() in _PLACEHOLDERS:
             self._note(_PLACEHOLDER, where)
-        if any(_SCIENTIFIC.fullmatch(name) for name in ids):
+        if _SCIENTIFIC.fullmatch(stay.person_id) or _SCIENTIFIC.fullmatch(stay.location_id):
             self._note(_ROUNDED, where)
         for name in ids:
             if len(name) > _KEPT_DIGITS and name.isdigit():
@@ -78,6 +80,14 @@ class Plausibility:
 
     def find_warnings(self) -> Iterator[str]:
         """Yield a sentence for each thing that often means that a file was misread. None quotes an id."""
+        for what, (count, first) in self._find_doubts().items():
+            yield f"{count:,} of {self._visits:,} visits {what} (the first: {first})"
+
+    def may_merge_people(self) -> bool:
+        """Return whether ids look as if several people had one. A count would be too low, and "safe" may be false."""
+        return not _MERGING.isdisjoint(self._find_doubts())
+
+    def _find_doubts(self) -> dict[str, _Found]:
         found = dict(self._found)
         if found.get(_MIDNIGHT, _Found(0, "")).visits * _MOST_MIDNIGHTS <= self._visits:
             found.pop(_MIDNIGHT, None)
@@ -85,8 +95,7 @@ class Plausibility:
             found.pop(_ADDRESS, None)
         if self._zeros.visits == self._long_numbers > 0:  # of other long numbers, some end in another digit
             found.setdefault(_ROUNDED, self._zeros)
-        for what, (count, first) in found.items():
-            yield f"{count:,} of {self._visits:,} visits {what} (the first: {first})"
+        return found
 
     def _note(self, what: str, where: str) -> None:
         before = self._found.get(what, _Found(0, where))

@@ -9,14 +9,15 @@ import click
 from rich.console import Console
 
 from monitor.command_line import EXISTING, add_config_option
-from monitor.errors import EXIT_DONE, EXIT_FAILED, DurationError, TimeError, UsageError
+from monitor.errors import DurationError, TimeError, UsageError
 from monitor.observe.logs import set_up_logging
+from monitor.operate.dead_letters.export import export_letters
 from monitor.operate.dead_letters.letters import Filter, read_letters, summarize
 from monitor.operate.dead_letters.render import render, to_json
-from monitor.operate.dead_letters.resend import explain_counting, export_letters, plan_resending, send
+from monitor.operate.send.send_file import SendOptions, send_file
+from monitor.operate.send.sender import Target
 from monitor.records.visits import Reason
 from monitor.service.load_settings import load_settings
-from monitor.service.wiring import Settings
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import parse_duration, parse_instant
 
@@ -57,7 +58,8 @@ def dead_letters(
         raise UsageError("--export and --resend exclude each other, and --dry-run requires --resend")
     settings, clock = load_settings(config_file, bytes(16)), SystemClock()
     if resend is not None:
-        sys.exit(_send_again(settings, resend, clock, dry_run=dry_run))
+        target = Target(settings.kafka, settings.config.kafka.topics.visits, resend)
+        sys.exit(send_file(target, settings.parameters, clock, SendOptions(dry_run=dry_run)))
     topic = settings.config.kafka.topics.dead_letters
     letters = read_letters(settings.kafka, topic, Filter(frozenset(map(Reason, reasons)), _read_since(since, clock)))
     if export is not None:
@@ -86,26 +88,3 @@ def _read_since(text: str | None, clock: Clock) -> int | None:
         return parse_instant(text)
     except TimeError as error:
         raise UsageError(f"--since {text}: expected a duration such as 2h, or a time: {error}") from error
-
-
-def _send_again(settings: Settings, path: Path, clock: Clock, *, dry_run: bool) -> int:
-    """Send the visits of a file to the input topic, or with `dry_run` print what would be sent.
-
-    Return the exit code: 1 if a visit of the file is not sent, because the service would refuse it or not count it.
-    """
-    parameters, topic = settings.parameters, settings.config.kafka.topics.visits
-    plan = plan_resending(parameters, path, clock.now())
-    for sentence in plan.explain_left_out():
-        click.echo(sentence)
-    if plan.has_refused:
-        click.echo("Correct the refused lines and send the file again: a visit that was sent twice counts once.")
-    amount = f"{plan.visits} of {plan.visits + plan.count_left_out()} visits"
-    if dry_run:
-        click.echo(f"{amount} would be sent to {topic}.")
-    elif not plan.records:
-        click.echo("Nothing to send.")
-    else:
-        stamp = send(settings.kafka, topic, plan)
-        click.echo(f"{amount} were sent to {topic}.")
-        click.echo(explain_counting(stamp, parameters))
-    return EXIT_FAILED if plan.left_out else EXIT_DONE

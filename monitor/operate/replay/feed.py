@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from monitor.errors import ReplayError
+from monitor.kafka.bulk_producer import BulkProducer
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_error
-from monitor.kafka.record_batches import Record, encode_batches
+from monitor.kafka.record_batches import Record
 from monitor.operate.replay.lines import Line, Refusals
 from monitor.records.visits import Fault, Reason, open_record
 
 BATCH_VISITS: Final = 500
-BATCH_BYTES: Final = 256 * 1024
 PORTION_RECORDS: Final = 10_000  # records in memory at the same time
 BAD_LINE_BYTES: Final = 900_000  # longer lines are cut, so that they fit in a record
-FLUSH_SECONDS: Final = 60.0
 
 
 class Feed:
@@ -30,7 +28,7 @@ class Feed:
         self._lines = iter(lines)
         self._next = next(self._lines, None)
         self._connections = connections
-        self._producer: Any = connections.create_producer(linger_ms=0, batch_size=BATCH_BYTES)
+        self._producer = BulkProducer(connections, topic)
         self.refusals = Refusals()
 
     def produce_until(self, instant: int) -> int:
@@ -60,16 +58,8 @@ class Feed:
 
     def _produce(self, records: Sequence[tuple[int, Record]]) -> int:
         """Produce records, to each partition in turn, wait until Kafka has them, and return their number of lines."""
-        partitions = sorted(self._producer.partitions_for(self._topic))
-        sent: list[tuple[int, Any]] = []
-        for number, partition in enumerate(partitions):
-            mine = [record for _, record in records[number :: len(partitions)]]
-            sent += [
-                (batch.records, enqueue_batch(self._producer, self._topic, partition, batch))
-                for batch in encode_batches(mine, BATCH_BYTES)
-            ]
-        self._producer.flush(timeout=FLUSH_SECONDS)
-        failed = [(number, error) for number, future in sent if (error := find_error(future)) is not None]
+        deliveries = self._producer.produce([record for _, record in records])
+        failed = [(len(delivery.positions), delivery.error) for delivery in deliveries if delivery.error is not None]
         if failed:
             refused = sum(number for number, _ in failed)
             raise ReplayError(f"Kafka refused {refused} records for {self._topic}: {failed[0][1]}")
@@ -104,7 +94,7 @@ class Feed:
 
     def close(self) -> None:
         """Close the producer."""
-        self._producer.close(timeout=5)
+        self._producer.close(5)
 
 
 def _refuse_record(value: bytes, fault: Fault) -> Fault:

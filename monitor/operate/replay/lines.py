@@ -28,6 +28,8 @@ _ADVICE: Final = (
 _CONSENT: Final = {"true": True, "false": False}
 SHOWN_LINES: Final = 10
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 BAD_REPORT_TIME: Final = Fault(Reason.NOT_A_VISIT, "reported_at: expected a time as in arrived_at, or nothing")
 UNKNOWN_LOCATION: Final = Fault(Reason.UNKNOWN_LOCATION, "location_id: expected an id of locations.file")
 TOO_FAR_AHEAD: Final = Fault(
@@ -102,18 +104,13 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
     Raises:
         UsageError: the file cannot be read, the header lacks a column, a quote is broken, or no line is a valid visit.
     """
-    with _open_table(path) as table:
-
-        def name_cells(cells: list[str]) -> dict[str, str]:
-            return dict(zip(table.header, cells, strict=False))
-
-        rows = table.read_rows(lambda cells: not isinstance(read_visit(_select_keys(name_cells(cells))), Fault))
-        parsed = (_parse_fields(number, name_cells(cells), extent) for number, cells in rows)
+    with open_table(path) as table:
+        parsed = (_parse_fields(number, fields, extent) for number, fields in read_fields(table))
         yield from _order_lines(path, parsed)
 
 
 @contextmanager
-def _open_table(path: Path) -> Iterator[Table]:
+def open_table(path: Path) -> Iterator[Table]:
     """Open a file, and check that its header has the required columns."""
     try:
         with open_lines(path) as lines:
@@ -122,6 +119,21 @@ def _open_table(path: Path) -> Iterator[Table]:
             yield table
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
+
+
+def read_fields(table: Table) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a table: the number of the first line of each, and its cells by the names of the columns."""
+
+    def name_cells(cells: list[str]) -> dict[str, str]:
+        return dict(zip(table.header, cells, strict=False))
+
+    rows = table.read_rows(lambda cells: not isinstance(read_visit(select_keys(name_cells(cells))), Fault))
+    yield from ((number, name_cells(cells)) for number, cells in rows)
+
+
+def encode_row(given: dict[str, str | bool]) -> bytes:
+    """Return the visit of a row as JSON. Bytes of the file that are not UTF-8 stay as they are."""
+    return _encode(given).encode(errors="surrogateescape")
 
 
 def _order_lines(path: Path, parsed: Iterator[Line]) -> Iterator[Line]:
@@ -155,11 +167,11 @@ def check_header(path: Path) -> None:
     Raises:
         UsageError: the file cannot be read, or the header lacks a column.
     """
-    with _open_table(path):
+    with open_table(path):
         pass
 
 
-def _select_keys(fields: dict[str, str]) -> dict[str, str | bool]:
+def select_keys(fields: dict[str, str]) -> dict[str, str | bool]:
     """Return the keys of the visit in a row."""
     given: dict[str, str | bool] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
@@ -171,8 +183,8 @@ def _select_keys(fields: dict[str, str]) -> dict[str, str | bool]:
 
 def _parse_fields(number: int, fields: dict[str, str], extent: Extent) -> Line:
     """Parse a line. An invalid one has no time of report yet."""
-    given = _select_keys(fields)
-    payload = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")
+    given = select_keys(fields)
+    payload = encode_row(given)
     visit = read_visit(given)
     if isinstance(visit, Fault):
         return Line(0, number, payload, is_visit=False, fault=visit)

@@ -1,0 +1,46 @@
+"""`location-monitor send`: send a file of visits to the input topic."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from monitor.command_line import EXISTING, add_config_option
+from monitor.config import load_valid_config
+from monitor.kafka.connections import build_kafka_connections
+from monitor.observe.logs import set_up_logging
+from monitor.operate.send.send_file import SendOptions, send_file
+from monitor.operate.send.sender import Target
+from monitor.time.clock import SystemClock
+
+
+@click.command()
+@click.argument("visits", type=EXISTING)
+@add_config_option
+@click.option("--dry-run", is_flag=True, help="Check the file, say what would be sent, and send nothing.")
+@click.option(
+    "--resume",
+    "first_line",
+    type=click.IntRange(1),
+    default=1,
+    metavar="LINE",
+    help="Send only the visits from this line on. An interrupted command names it.",
+)
+@click.option("--despite-warnings", is_flag=True, help="Send the file even if several people seem to have one id.")
+def send(visits: Path, config_file: Path, *, dry_run: bool, first_line: int, despite_warnings: bool) -> None:
+    """Send a file of visits to the input topic that the configuration names.
+
+    VISITS is CSV as for replay, or has one visit or batch of visits as JSON in each line. A column reported_at is not
+    sent: a visit is reported when Kafka has it.
+
+    The command reads the whole file first, and lists the lines that the service would refuse or count nowhere. It sends
+    the others and waits until all in-sync replicas have them. A visit that arrives twice counts once.
+    """
+    set_up_logging(30)
+    valid = load_valid_config(config_file, os.environ)
+    target = Target(build_kafka_connections(valid.config), valid.config.kafka.topics.visits, visits)
+    options = SendOptions(first_line, dry_run, despite_warnings)
+    sys.exit(send_file(target, valid.parameters, SystemClock(), options))
