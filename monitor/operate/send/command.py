@@ -31,7 +31,7 @@ from monitor.time.clock import SystemClock
 )
 @click.option("--despite-warnings", is_flag=True, help="Send the file even if several people seem to have one id.")
 def send(visits: Path, config_file: Path, *, dry_run: bool, first_line: int, despite_warnings: bool) -> None:
-    """Send a file of visits to the input topic that the configuration names.
+    """Send a file of visits to the input topic.
 
     VISITS is CSV as for replay, or has one visit or batch of visits as JSON in each line. A column reported_at is not
     sent: a visit is reported when Kafka has it.
