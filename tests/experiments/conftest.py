@@ -9,17 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simulators.cli import cli
-from simulators.experiments.datasets import CATALOGUES
 from simulators.synthetic import write_synthetic
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The synthetic files, without BMS-POS, which nobody has."""
-    folder = tmp_path / "data"
-    write_synthetic(folder, 7)
-    (folder / CATALOGUES[-1].file).unlink()
-    return folder
+    """The synthetic files."""
+    write_synthetic(tmp_path / "data", 7)
+    return tmp_path / "data"
 
 
 @pytest.fixture

@@ -32,10 +32,11 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_all_writes_every_figure(experiments: Experiments, tmp_path: Path) -> None:
-    """`all` writes each figure as CSV and plot, all tables, and the summary to the page."""
+    """`all` writes each figure as CSV and plot, all tables, and the summary to the page. It skips no data."""
     page = make_page(tmp_path / "docs.md", COMMAND)
     result = experiments("all", "--document", page)
     assert result.exit_code == 0, result.output
+    assert "skipped" not in result.output
     for figure in FIGURES:
         with (tmp_path / f"figures/{figure}.csv").open(encoding="utf-8") as file:
             assert file.readline() == f"{HEADER}\n"
@@ -80,7 +81,8 @@ def test_same_seed_gives_same_bytes(experiments: Experiments, tmp_path: Path) ->
 @pytest.mark.usefixtures("without_plots")
 def test_missing_data_is_reported(experiments: Experiments, data: Path, tmp_path: Path) -> None:
     """Missing data is reported and left out."""
-    (data / PLACES[1].visits).unlink()
+    for missing in (CATALOGUES[-1].file, PLACES[1].visits):
+        (data / missing).unlink()
     result = experiments("figure6", "figure2")
     assert result.exit_code == 0, result.output
     assert "BMS-POS is skipped: topk_bms_pos_counts.csv.gz not in data" in result.output

@@ -51,10 +51,14 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_plots")
 def test_all_writes_every_figure(library: Library, tmp_path: Path) -> None:
-    """`all` writes each figure as CSV, all tables, and the paper's statements and the exercise to the page."""
+    """`all` writes each figure as CSV, all tables, and the paper's statements and the exercise to the page.
+
+    It skips no data.
+    """
     page = make_page(tmp_path / "docs.md", COMMAND)
     result = library("all", "--document", page)
     assert result.exit_code == 0, result.output
+    assert "skipped" not in result.output
     for figure in TITLES:
         with (tmp_path / f"figures/{figure}.csv").open(encoding="utf-8", newline="") as file:
             assert {row["figure"] for row in csv.DictReader(file)} == {figure}
@@ -63,7 +67,8 @@ def test_all_writes_every_figure(library: Library, tmp_path: Path) -> None:
     published, exact = len(ALGORITHMS) + 3, len(ALGORITHMS) + 1  # with both Suppress and the other forms of DAWA
     assert lines == len(NAMES) * 2 * len(RATIOS) * len(EPSILONS) * (2 * published + exact) * 2
     text = page.read_text(encoding="utf-8")
-    assert "The data is synthetic" in text
+    for named in (result.output, (tmp_path / "figures" / TABLES).read_text(encoding="utf-8"), text):
+        assert "The data is synthetic" in named
     assert "| Figure 9a |" in text
     assert "n = 1 from ε = 1.19" in text
 
