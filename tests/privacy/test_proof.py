@@ -112,18 +112,19 @@ def list_theorems() -> list[str]:
 
 @pytest.mark.promise(1, 2, 3, 4, 5, 10, 11, 12, 14, 19, 33)
 def test_theorems_have_no_own_axioms(compiled: Path) -> None:
-    """Coq accepts all proofs, and every theorem follows from the axioms of Coq's real numbers alone."""
+    """Coq accepts all proofs, and all theorems together follow from the axioms of Coq's real numbers alone."""
     theorems = list_theorems()
+    assert len(theorems) > 10
     modules = " ".join(dict.fromkeys(name.partition(".")[0] for name in theorems))
-    commands = [f"From Kernel Require {modules}.", *(f"Print Assumptions {name}." for name in theorems)]
-    (compiled / "Assumptions.v").write_text("\n".join(commands), encoding="utf-8")
-    printed = run(compiled, "coqc", "-Q", ".", "Kernel", "Assumptions.v")
-    answers = re.split(r"^(?=Axioms:|Closed under the global context)", printed, flags=re.MULTILINE)[1:]
-    assert len(answers) == len(theorems) > 10
-    for theorem, answer in zip(theorems, answers, strict=True):
-        names = set(re.findall(r"^(\S+)", answer.partition("\n")[2], re.MULTILINE))
-        print(f"{theorem}: {', '.join(sorted(names)) or 'no axioms'}")
-        assert names <= AXIOMS_OF_REALS
+    # Coq searches the proofs of the real numbers for each question, which takes a second. So it gets one question.
+    together = f"From Kernel Require {modules}.\nDefinition all_theorems := ({', '.join(theorems)}).\n"
+    (compiled / "Assumptions.v").write_text(f"{together}Print Assumptions all_theorems.\n", encoding="utf-8")
+    heading, _, axioms = run(compiled, "coqc", "-Q", ".", "Kernel", "Assumptions.v").partition("\n")
+    assert heading == "Axioms:"
+    names = set(re.findall(r"^(\S+)", axioms, re.MULTILINE))
+    print(f"{len(theorems)} theorems: {', '.join(sorted(names))}")
+    assert "Classical_Prop.classic" in names, "the axioms of the real numbers must be seen"
+    assert names <= AXIOMS_OF_REALS
 
 
 def tiny_over_time() -> Iterator[OverTimeCase]:

@@ -13,7 +13,7 @@ from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
-from monitor.kinds.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, Portions, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.store.hashing import PersonHasher
@@ -48,7 +48,7 @@ class Driver:
     def __init__(self, parameters: Parameters, questions: Mapping[int, tuple[Question, Sequence[int]]]) -> None:
         self._parameters = parameters
         self._questions = questions
-        self._prepared: dict[Hashable, Batch] = {}
+        self._prepared: dict[Hashable, tuple[Batch, Portions]] = {}
         self._driven: dict[Hashable, _Driven] = {}
         self._stores: list[ShardState] = []
         self._numbers: dict[ShardState, int] = {}
@@ -122,10 +122,10 @@ class Driver:
         `known`: a batch that was prepared before is used again, because preparing takes most of the time.
         """
         key = (offset, records)
-        batch = self._prepared.get(key) if known else None
-        if batch is None:
-            batch = self._prepared[key] = prepare_batch(self._parameters, HASHER, [_fetch(records, offset)])
-        portions = batch.pack(self._parameters.registry)
+        if not known or key not in self._prepared:
+            prepared = prepare_batch(self._parameters, HASHER, [_fetch(records, offset)])
+            self._prepared[key] = prepared, prepared.pack(self._parameters.registry)
+        batch, portions = self._prepared[key]
         for _ in range(2 if twice else 1):
             windows.write(batch.ranges, portions)
         return len(batch.letters)
