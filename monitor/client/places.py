@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from monitor.client.current_answers import NOTHING, VALID_SLOTS, Answer, Known, KnownPlaces
 from monitor.client.subscriber import BACK_TICKS, Published, Subscriber
@@ -20,12 +20,10 @@ from monitor.config import ValidConfig, load_registry, load_valid_config
 from monitor.config.describe_problems import format_value
 from monitor.errors import TimeError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
+from monitor.kinds.designated_times.record import FINAL_FOR
 from monitor.kinds.locations import Registry
 from monitor.time.clock import Clock, SystemClock
-from monitor.time.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
-
-FINAL_FOR: Final = DAY
-"""How long the last answer about a designated time stays valid."""
+from monitor.time.instants import MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
 
 
 class SteadyTime:

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from monitor.kinds.designated_times.keys import TimedMonitor
+from monitor.kinds.designated_times.record import FINAL_FOR
+from monitor.privacy.alarm_chances import compute_silent_share
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 
 
@@ -62,6 +66,25 @@ class Design:
         if self.times is None:
             return Fraction(duration, self.slot)
         return Fraction(self.times.count_most_times(duration))
+
+    def compute_visit(self, epsilon: Fraction) -> Fraction:
+        """Return the most that a visit pays which is reported once: one answer about its location or its time."""
+        return epsilon * self.largest
+
+    def compute_share_in_sight(self, alarm: float) -> float:
+        """Return the share of time in which a location shows an alarm, if each update raises one with this chance.
+
+        An alarm over time stays in sight while its mark runs and, as any answer, for two slots after its last tick. An
+        alarm about a designated time stays for `FINAL_FOR` after the last tick about it.
+        """
+        if self.times is None:
+            shown = alarm * (1 - compute_silent_share(alarm, self.answers, self.mark_lifetime))
+            return min(1.0, shown * (self.mark_lifetime + 1))
+        ticks = np.arange(self.updates)
+        first = alarm * (1 - alarm) ** ticks  # the chance that the first alarm comes at this tick
+        duration = float(first @ ((self.updates - 1 - ticks) * self.slot + FINAL_FOR))
+        span = self.updates * self.slot + FINAL_FOR
+        return min(1.0, self.times.count_most_times(span) * duration / span)
 
     def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""

@@ -16,7 +16,7 @@ from monitor.kinds.configured_monitor import ConfiguredMonitor
 from monitor.kinds.designs import Design
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.timing import Timing
-from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
+from monitor.privacy.alarm_chances import compute_false_alarm, compute_mean_noise, find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
 
@@ -90,6 +90,21 @@ class Words(ABC, Generic[Keys]):
     @abstractmethod
     def one_visit(self) -> Fraction:
         """The most ε that one visit costs for each `per`."""
+
+    @property
+    def visit_shares(self) -> Mapping[str, Fraction]:
+        """The ε of one visit by location; empty if it is `one_visit` at every location."""
+        return {}
+
+    def count_in_sight(self, people: int) -> float:
+        """Return the expected number of locations that show an alarm at any time, if each has this number of people."""
+        design, threshold = self.make_design(), self.threshold
+        if design is None or threshold is None:
+            return 0.0
+        return sum(
+            locations * design.compute_share_in_sight(compute_false_alarm(epsilon, threshold, people))
+            for epsilon, locations in self.shares.items()
+        )
 
     @property
     def counts_consent(self) -> bool:

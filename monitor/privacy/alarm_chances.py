@@ -23,6 +23,11 @@ def compute_belief(epsilon: Fraction, before: float) -> float:
     return before / (before + (1 - before) * math.exp(-float(epsilon)))
 
 
+def find_largest_epsilon(before: float, after: float) -> float:
+    """Return the largest ε whose answers raise the chance `before` to at most `after` (`compute_belief`)."""
+    return math.log(after * (1 - before) / (before * (1 - after)))
+
+
 def compute_mean_noise(epsilon: Fraction) -> float:
     """Return the average difference between a noisy count and the true count, in people: 1/(e^ε - 1)."""
     try:
@@ -49,3 +54,43 @@ def find_threshold(epsilon: Fraction, updates: int, chance: float) -> int:
     while compute_over_updates(compute_false_alarm(epsilon, threshold, 0), updates) >= chance:
         threshold += 1
     return threshold
+
+
+def compute_silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
+    """Return the share of ticks at which a location is paused, if each update is an alarm with the same chance p.
+
+    `answers` is k and `mark_lifetime` is W + F = L. A location is paused at a tick if k of the previous L - 1 ticks
+    have noisy answers (docs/rules.md, section 3). The last L - 1 ticks form a shift register. Its stationary
+    distribution has product form: a pattern with j < k answers has the weight p^j (1 - p)^(k - 1 - j), a pattern with k
+    answers has the weight p^k. (The balance equation is satisfied for every pattern.) The share is 0.0 if k ≥ L,
+    because L - 1 ticks then never contain k answers.
+    """
+    slots = mark_lifetime - 1
+    if alarm <= 0 or answers > slots:
+        return 0.0
+    if alarm >= 1:
+        return (mark_lifetime - answers) / mark_lifetime
+    busy, rest = math.log(alarm), math.log1p(-alarm)
+    weights = [_log_choose(slots, j) + j * busy + (answers - 1 - j) * rest for j in range(answers)]
+    paused = _log_choose(slots, answers) + answers * busy
+    return 1 / (1 + math.fsum(math.exp(min(weight - paused, 700.0)) for weight in weights))
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def compute_busy_share(answers: int, mark_lifetime: int) -> float:
+    """Return the share of ticks at which a location answers that is so busy that each answer is an alarm.
+
+    `answers` is k and `mark_lifetime` is W + F. The location is paused while k alarms run (docs/rules.md, section 3).
+    """
+    return 1 - compute_silent_share(1.0, answers, mark_lifetime)
+
+
+def find_most_noise(threshold: int) -> int:
+    """Return the largest number of people at which an alarm is noise: less than half of the threshold.
+
+    From half of the threshold on an alarm is early, and from the threshold on it is true.
+    """
+    return (threshold - 1) // 2

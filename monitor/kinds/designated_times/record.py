@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, TypedDict
+from typing import Annotated, Any, ClassVar, Final, Literal, TypedDict
 
 from msgspec import Meta
 
@@ -22,6 +22,7 @@ from monitor.records.fields import (
     read_time,
 )
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord, make_record, name_answer
+from monitor.time.instants import DAY
 
 RegistryDigest = Annotated[
     str,
@@ -30,6 +31,9 @@ RegistryDigest = Annotated[
         description="SHA-256 of all location ids in file order, each followed by a newline.",
     ),
 ]
+FINAL_FOR: Final = DAY
+"""How long the last answer about a designated time stays valid."""
+
 CompleteOrUnknown = Literal["complete", "unknown"]
 
 

@@ -12,9 +12,10 @@ from monitor.kinds.designs import Design
 from monitor.kinds.over_time.keys import OverTimeMonitor
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.words import Note, Words, describe_noise
+from monitor.privacy.alarm_chances import compute_busy_share
 from monitor.privacy.payments import Charge
 from monitor.time.instants import format_duration
-from monitor.values.wording import spell_duration, spell_rhythm
+from monitor.values.wording import format_percent, spell_duration, spell_rhythm
 
 PAUSE: Final = (
     "A noisy answer counts for W + F ticks. W is the window, and F is how far after its report a visit may end "
@@ -56,8 +57,14 @@ class OverTimeWords(Words[OverTimeMonitor]):
 
     @property
     def one_visit(self) -> Fraction:
-        """The largest ε of an answer: a visit that is reported once is in at most one noisy answer."""
+        """The largest ε of an answer: a visit that is reported once is in at most one of them."""
         return max(self.shares)
+
+    @property
+    def visit_shares(self) -> Mapping[str, Fraction]:
+        """The ε of an answer about each watched location: a visit that is reported once is in at most one of them."""
+        answers = self.monitor.answers_per_window
+        return {place: share / answers for place, share in self.monitor.compute_shares().items()}
 
     def ask(self) -> str:
         """Return whether fewer people than the threshold were there."""
@@ -96,8 +103,13 @@ class OverTimeWords(Words[OverTimeMonitor]):
     def note(self) -> Note:
         """Return how long a pause lasts."""
         answers, duration = self.monitor.answers_per_window, self.ticks * self.timing.slot
-        tree = {"ticks": self.ticks, "duration": format_duration(duration), "answers": answers}
-        return Note(tree, "How long a pause lasts", self._describe_pause(duration), PAUSE, is_silence=True)
+        busy = compute_busy_share(answers, self.ticks)
+        tree = {"ticks": self.ticks, "duration": format_duration(duration), "answers": answers, "busy_share": busy}
+        text = (
+            f"{self._describe_pause(duration)} A place so busy that each answer is an alarm answers "
+            f"{format_percent(busy)} of the time."
+        )
+        return Note(tree, "How long a pause lasts", text, PAUSE, is_silence=True)
 
     def _describe_pause(self, duration: int) -> str:
         answers, ticks = self.monitor.answers_per_window, self.ticks

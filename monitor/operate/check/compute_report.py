@@ -7,7 +7,7 @@ section 2).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,10 +17,11 @@ from monitor.kinds.all_words import find_words
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.words import Words
 from monitor.operate.check.default_stay import Overlap
+from monitor.operate.check.figures import list_figures
 from monitor.operate.check.late_reports import compute_counted
-from monitor.operate.check.report import CheckReport, MonitorReport, Odds
+from monitor.operate.check.report import CheckReport, MonitorReport, NoiseInSight, Odds
 from monitor.operate.check.verdicts import list_verdicts
-from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates
+from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_most_noise
 from monitor.privacy.payments import Charge
 
 
@@ -29,7 +30,7 @@ def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> Ch
     config, locations, timing = valid.config, len(valid.locations), compute_timing(valid.config)
     words = tuple(find_words(monitor, timing, locations) for monitor in config.monitors)
     monitors = tuple(_report_monitor(one, charge) for one, charge in zip(words, valid.charges, strict=True))
-    overlap = _compute_overlap(valid, words)
+    overlap, one_visit = _compute_overlap(valid, words), compute_one_visit(words)
     counted = () if delays is None else tuple(compute_counted(one, delays) for one in words)
     return CheckReport(
         service=config.service.name,
@@ -37,9 +38,13 @@ def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> Ch
         period=config.privacy.period,
         stated=config.privacy.epsilon,
         total=valid.worst,
+        one_visit=one_visit,
         monitors=monitors,
         overlap=overlap,
-        verdicts=tuple(list_verdicts(config, tuple(zip(words, monitors, strict=True)), overlap, counted)),
+        verdicts=(
+            *list_figures(config.privacy, one_visit, locations, monitors),
+            *list_verdicts(config, tuple(zip(words, monitors, strict=True)), overlap, counted),
+        ),
         counted=counted,
     )
 
@@ -58,7 +63,23 @@ def _report_monitor(words: Words[Any], charge: Charge) -> MonitorReport:
         updates=updates,
         odds=() if threshold is None else tuple(_compute_odds(threshold, updates, words.shares)),
         note=words.note(),
+        noise=None if threshold is None else _count_noise(words, threshold),
     )
+
+
+def compute_one_visit(words: Sequence[Words[Any]]) -> Fraction:
+    """Return the most ε that one visit costs: all monitors of its place, and one designated time of each other one."""
+    by_place: dict[str, Fraction] = {}
+    for one in words:
+        for place, epsilon in one.visit_shares.items():
+            by_place[place] = by_place.get(place, Fraction(0)) + epsilon
+    everywhere = sum((one.one_visit for one in words if not one.visit_shares), Fraction(0))
+    return everywhere + max(by_place.values(), default=Fraction(0))
+
+
+def _count_noise(words: Words[Any], threshold: int) -> NoiseInSight:
+    people = find_most_noise(threshold)
+    return NoiseInSight(people, words.count_in_sight(people), words.count_in_sight(0))
 
 
 def _compute_odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:

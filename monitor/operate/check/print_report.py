@@ -29,22 +29,22 @@ CHANGE: Final = (
 )
 
 
-def render(report: CheckReport, console: Console) -> None:
-    """Print a report."""
+def render(report: CheckReport, console: Console, *, formulas: bool = True) -> None:
+    """Print a report. `formulas`: also print how the figures are computed, and the chances of each alarm."""
     count = len(report.monitors)
     say = Printer(console)
     say(f"{report.service}: the configuration is valid; {report.locations} locations, {count} monitors.")
     say.print_heading("Verdicts")
     for verdict in report.verdicts:
         say(f"  {verdict.level:7}  {verdict}")
-    _render_payments(report, say)
+    _render_payments(report, say, formulas=formulas)
     _render_beliefs(report, say)
     _print_notes(report, say, silence=True)
-    if any(monitor.odds for monitor in report.monitors):
-        say.print_heading("How often an alarm is false")
-    for monitor in report.monitors:
-        if monitor.odds:
-            _render_odds(monitor, say)
+    alarming = [monitor for monitor in report.monitors if monitor.odds] if formulas else []
+    if alarming:
+        say.print_heading("How often noise alone raises an alarm")
+    for monitor in alarming:
+        _render_odds(monitor, say)
     _print_notes(report, say, silence=False)
     counted = (f"{one.monitor}: {one.text}" for one in report.counted)
     say.print_section("What an answer counts, with these report delays", counted)
@@ -63,7 +63,7 @@ def _print_notes(report: CheckReport, say: Printer, *, silence: bool) -> None:
         say.print_section(heading, texts, introduction)
 
 
-def _render_payments(report: CheckReport, say: Printer) -> None:
+def _render_payments(report: CheckReport, say: Printer, *, formulas: bool) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
     say.print_heading("What one person pays")
     terms = " + ".join(f"{format_epsilon(each.charge.amount)} ({each.name})" for each in report.monitors)
@@ -79,21 +79,21 @@ def _render_payments(report: CheckReport, say: Printer) -> None:
         say(report.overlap.describe())
     for monitor in report.monitors:
         one = f"One visit costs {format_epsilon(monitor.one_visit)} at most for each {monitor.per}."
-        say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {one} {monitor.explanation}")
+        text = f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {one}"
+        say(f"{text} {monitor.explanation}" if formulas else text)
 
 
 def _render_beliefs(report: CheckReport, say: Printer) -> None:
     """Print the chances that a reader can at most give one visit of a person, and all visits of a person."""
     say.print_heading("What a reader can learn about one person")
-    say("The chance that a reader gives a person's visit before any answer, and at most after the answers:")
-    dearest = max(each.one_visit for each in report.monitors)
+    say("The chance that a reader gives a visit, or all visits of a person, before any answer, and at most after them:")
     table = Table(box=SIMPLE_HEAD, show_edge=False)
     table.add_column("before", justify="right")
-    for answers, epsilon in (("one answer", dearest), ("all answers", report.total)):
+    for answers, epsilon in (("one visit", report.one_visit), ("all visits", report.total)):
         table.add_column(f"{answers}\nε = {format_epsilon(epsilon)}", justify="right")
         table.add_column("", min_width=_BAR)
     for before in PRIORS:
-        row = (draw for epsilon in (dearest, report.total) for draw in _draw_belief(epsilon, before))
+        row = (draw for epsilon in (report.one_visit, report.total) for draw in _draw_belief(epsilon, before))
         table.add_row(format_percent(before), *row)
     say.console.print(Padding(table, (0, 0, 0, 2)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from monitor.kinds.all_words import WORDS
 from monitor.kinds.words import Note
@@ -14,11 +14,7 @@ from monitor.operate.check.late_reports import Counted
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
 from monitor.time.instants import format_duration
-
-Level = Literal["useless", "risky", "fine"]
-USELESS: Final = "useless"
-RISKY: Final = "risky"
-FINE: Final = "fine"
+from monitor.values.levels import FINE, Level
 
 OFTEN: Final = 0.2
 """Above this chance, the monitor is useless: too many of its alarms are about empty locations."""
@@ -56,12 +52,24 @@ class Odds:
 
 
 @dataclass(frozen=True, slots=True)
+class NoiseInSight:
+    """The expected number of places that show, at any time, an alarm of noise: fewer people than half of the threshold.
+
+    `at_most`: if every place has almost half of it (`people`). `if_empty`: if all places are empty.
+    """
+
+    people: int
+    at_most: float
+    if_empty: float
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReport:
     """The cost of one monitor, and the chances of its false alarms.
 
     `one_visit`: the most ε that one visit costs for each `per`, a place or a designated time.
     `updates`: the number of answers that together are one occasion for a false alarm. `note`: the figures that only its
-    kind has.
+    kind has. `noise`: how many places show an alarm of noise; None without a threshold.
     """
 
     name: str
@@ -75,14 +83,16 @@ class MonitorReport:
     updates: int
     odds: tuple[Odds, ...]
     note: Note | None
+    noise: NoiseInSight | None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
     """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
 
-    `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor. `counted` is
-    empty if the report delays are not known.
+    `one_visit`: the most ε that one visit costs which covers one designated time of each monitor. `overlap` is None
+    without monitors of designated times. `verdicts` begins with those about privacy and about alarms of noise, and then
+    has one for each monitor. `counted` is empty if the report delays are not known.
     """
 
     service: str
@@ -90,6 +100,7 @@ class CheckReport:
     period: int
     stated: Fraction
     total: Fraction
+    one_visit: Fraction
     monitors: tuple[MonitorReport, ...]
     overlap: Overlap | None
     verdicts: tuple[Verdict, ...]

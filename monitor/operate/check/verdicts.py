@@ -1,4 +1,4 @@
-"""The verdicts of `check`: what is useless, what is risky and what is fine in a configuration, and what to change."""
+"""The other verdicts of `check`: on each monitor, late reports, the clock and passwords, and what to change."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from monitor.config.whole_config import Config
 from monitor.kinds.words import SELDOM, Words
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import Counted
-from monitor.operate.check.report import FINE, OFTEN, RISKY, USELESS, Level, MonitorReport, Verdict
+from monitor.operate.check.report import OFTEN, MonitorReport, Verdict
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import MILLISECOND, format_duration
+from monitor.values.levels import FINE, RISKY, USELESS, Level
 from monitor.values.wording import format_percent
 
 SHORTEST_READING: Final = 100 * MILLISECOND

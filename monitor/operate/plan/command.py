@@ -23,6 +23,7 @@ from monitor.operate.plan.targets import PERIOD, Targets
 from monitor.operate.report_delays import read_report_delays
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.time.instants import SECOND
+from monitor.values.wording import BELIEVED
 
 _COUNT: Final = click.IntRange(1, 10**9)
 _OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations")
@@ -62,6 +63,14 @@ def _read_chance(_: click.Context, __: click.Parameter, value: str | None) -> Fr
     return chance
 
 
+def _read_belief(context: click.Context, parameter: click.Parameter, value: str | None) -> Fraction | None:
+    """Return what the chance of 1 % before any answer may become."""
+    chance = _read_chance(context, parameter, value)
+    if chance is not None and chance <= Fraction(BELIEVED):
+        raise click.BadParameter("expected more than 1 %, the chance before any answer, such as 5%")
+    return chance
+
+
 def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Command]:
     """Add an option with a callback, or without one a number from 1 on."""
     return click.option(flag, callback=read, type=None if read else _COUNT, help=text)
@@ -75,6 +84,9 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @_add("--alarm-at", "The number of people that must raise an alarm at an update (see --with).")
 @_add("--with", "The probability for --alarm-at, as 0.95 or 95%.", _read_chance)
 @_add("--pays-at-most", "The largest ε that one person may pay within the period of --in.", _read_epsilon)
+@_add("--visit-belief", "The most that a chance of 1 % may become by one visit, such as 5%.", _read_belief)
+@_add("--person-belief", "The same by all visits of a person within the period of --in.", _read_belief)
+@_add("--noise-in-sight", "The largest share of places that show an alarm of noise, such as 2%.", _read_chance)
 @_add("--in", "The period; 14d by default.", _read_length)
 @click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="The kind; over_time by default.")
 @_add("--epsilon", "Fix the monitor's ε.", _read_epsilon)
@@ -116,8 +128,10 @@ def read_targets(given: dict[str, Any]) -> Targets:
     """Return the targets. Raise UsageError if one option of a pair is missing."""
     if ("alarm_at" in given) != ("with" in given):
         raise UsageError("--alarm-at and --with are one target: give both, or neither.")
-    if "in" in given and "pays_at_most" not in given:
-        raise UsageError("--in is the period of --pays-at-most: add --pays-at-most, or leave out --in.")
+    if "in" in given and given.keys().isdisjoint({"pays_at_most", "person_belief"}):
+        raise UsageError(
+            "--in is the period of --pays-at-most and --person-belief: add one of them, or leave out --in."
+        )
     if "counts_at_least" in given and "delays_file" not in given:
         raise UsageError("--counts-at-least needs to know how late visits are reported: add --delays.")
     return Targets(
@@ -130,6 +144,9 @@ def read_targets(given: dict[str, Any]) -> Targets:
         given.get("in", PERIOD),
         given.get("counts_at_least"),
         read_report_delays(given["delays_file"]) if "delays_file" in given else None,
+        given.get("visit_belief"),
+        given.get("person_belief"),
+        given.get("noise_in_sight"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -14,9 +14,10 @@ from monitor.kinds.designs import Design
 from monitor.operate.plan.outcomes import Plan
 from monitor.operate.plan.solve import find_plans, solve
 from monitor.operate.plan.targets import Targets
+from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration
-from monitor.values.wording import format_percent
+from monitor.values.wording import BELIEVED, format_percent
 
 
 def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
@@ -66,17 +67,24 @@ def find_nearest(designs: Sequence[Design], targets: Targets, names: Sequence[st
 
 def _reach(plan: Plan, targets: Targets, name: str) -> int | Fraction | None:
     """Return the value of a target that a plan reaches."""
-    if name == "pays":
-        return plan.compute_payment(targets.period)
-    if name == "threshold":
-        return plan.threshold
-    if name == "epsilon":
-        return plan.epsilon
-    if name == "counts":
-        return targets.find_counted(plan.design.longest_delay)
-    if name == "alarm":
-        return plan.threshold - math.floor(-math.log(targets.certain) / float(plan.largest_answer))
-    return _find_longest(plan, targets.false_alarms or 0)
+    pays = plan.compute_payment(targets.period)
+    reached: dict[str, Callable[[], int | Fraction | None]] = {
+        "pays": lambda: pays,
+        "person": lambda: _round_up(compute_belief(pays, BELIEVED)),
+        "visit": lambda: _round_up(compute_belief(plan.design.compute_visit(plan.epsilon), BELIEVED)),
+        "noise": lambda: _round_up(plan.compute_noise_in_sight()),
+        "threshold": lambda: plan.threshold,
+        "epsilon": lambda: plan.epsilon,
+        "counts": lambda: targets.find_counted(plan.design.longest_delay),
+        "alarm": lambda: plan.threshold - math.floor(-math.log(targets.certain) / float(plan.largest_answer)),
+        "false_alarms": lambda: _find_longest(plan, targets.false_alarms or 0),
+    }
+    return reached[name]()
+
+
+def _round_up(chance: float) -> Fraction:
+    """Return a chance rounded up to tenths of a percent."""
+    return Fraction(math.ceil(1000 * chance), 1000)
 
 
 def _find_longest(plan: Plan, wanted: int) -> int | None:
@@ -96,7 +104,7 @@ def _explain(designs: Sequence[Design], targets: Targets) -> str:
         return f"with these delays, {share} of the visits are reported within {format_duration(longest)}."
     if targets.false_alarms is not None and (targets.alarm or targets.threshold):
         return _explain_bound(designs, targets)
-    if targets.pays is not None and targets.epsilon is not None:
+    if targets.epsilon is not None and not {"pays", "visit", "person"}.isdisjoint(targets.given):
         least = min(design.compute_payment(targets.epsilon, targets.period) for design in designs)
         period = format_duration(targets.period)
         return f"at ε = {format_epsilon(targets.epsilon)} a person pays up to {least} within {period}."
@@ -106,6 +114,10 @@ def _explain(designs: Sequence[Design], targets: Targets) -> str:
         return (
             f"{people} people are {threshold - people} below T = {threshold}: with f = {people} people, the chance of "
             f"an alarm per update is e^(-ε(T - f)), at most {format_percent(best)}."
+        )
+    if targets.noise is not None:
+        return (
+            "an alarm of noise has a chance of up to e^(-ε·T/2) per update, so few of them need a large T or a large ε."
         )
     return "ε of an answer is so small that its noise cannot be drawn."
 

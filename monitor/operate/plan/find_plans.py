@@ -96,13 +96,13 @@ def find(targets: Targets, options: OverTimeOptions | AtTimesOptions) -> tuple[P
     """
     if not targets.decides_threshold:
         raise UsageError(
-            "Nothing bounds T: add --false-alarm-every (a lower bound), --alarm-at with --with (an upper "
-            "bound), or --threshold."
+            "Nothing bounds T: add --noise-in-sight or --false-alarm-every (a lower bound), --alarm-at with --with "
+            "(an upper bound), or --threshold."
         )
     if not targets.decides_epsilon:
         raise UsageError(
-            "Nothing bounds ε: add --pays-at-most, --epsilon, or both --false-alarm-every and one of --alarm-at and "
-            "--threshold."
+            "Nothing bounds ε: add --visit-belief, --person-belief, --pays-at-most or --epsilon, or both "
+            "--false-alarm-every and one of --alarm-at and --threshold."
         )
     designs = tuple(options.list_designs(targets.find_shortest_span(SECOND)))
     if not designs:

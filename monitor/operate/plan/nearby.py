@@ -41,7 +41,7 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
     """
     if targets.pays is None:
         targets = replace(targets, pays=config.privacy.epsilon, period=config.privacy.period)
-    targets = targets.only(("false_alarms", "alarm", "pays", "counts"))
+    targets = targets.only(("false_alarms", "noise", "alarm", "pays", "visit", "person", "counts"))
     privacy = config.privacy.model_copy(update={"epsilon": targets.pays, "period": targets.period})
     base = config.model_copy(update={"privacy": privacy})
     known = {
@@ -97,7 +97,7 @@ def _list_changes(
 ) -> Iterator[tuple[str, Mapping[str, int | Fraction]]]:
     step = max(1, present.threshold // 10)
     thresholds = {present.threshold - step, present.threshold + step}
-    asked = targets.only(("false_alarms", "alarm"))
+    asked = targets.only(("false_alarms", "noise", "alarm"))
     if asked.decides_threshold:
         thresholds.add(choose_threshold(present.design, asked, present.epsilon))
     for value in sorted(thresholds - {present.threshold}):

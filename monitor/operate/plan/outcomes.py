@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from monitor.kinds.designs import Design
 from monitor.operate.plan.targets import Targets
-from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates
+from monitor.privacy.alarm_chances import (
+    compute_busy_share,
+    compute_false_alarm,
+    compute_over_updates,
+    compute_silent_share,
+    find_most_noise,
+)
 from monitor.time.instants import YEAR
 
 
@@ -55,6 +60,15 @@ class Plan:
         ticks = self.design.mark_lifetime - self.design.answers + 1
         return ticks * self.design.slot if ticks > 1 else 0
 
+    def compute_noise_in_sight(self) -> float:
+        """Return the largest share of time in which a location shows an alarm of noise: with fewer people than T/2."""
+        return self.design.compute_share_in_sight(self.compute_false_alarm(find_most_noise(self.threshold)))
+
+    @property
+    def busy_share(self) -> float | None:
+        """The share of time in which a location answers if each answer is an alarm; None if none is silenced."""
+        return compute_busy_share(self.design.answers, self.design.mark_lifetime) if self.design.mark_lifetime else None
+
     def compute_payment(self, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds)."""
         return self.design.compute_payment(self.epsilon, period)
@@ -67,7 +81,8 @@ class PlanOutcome:
     `per_update`: the chance of a false alarm per update. `alarm`: the chance of an alarm per update with the target's
     people. `pays`: the most that one person pays in the period. `silence`: as in `Plan`, in microseconds. `unmet`: the
     targets that the plan misses. `counts`: the share of visits that are reported before the last answer that can count
-    them; None if the report delays are not known.
+    them; None if the report delays are not known. `noise`: the largest share of places that show an alarm of noise.
+    `busy_share`: as in `Plan`.
     """
 
     plan: Plan
@@ -79,6 +94,8 @@ class PlanOutcome:
     silent_when_empty: float
     unmet: tuple[str, ...]
     counts: Fraction | None
+    noise: float
+    busy_share: float | None
 
 
 def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
@@ -93,6 +110,8 @@ def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
         plan.compute_silence(0),
         tuple(targets.describe(name) for name in find_missed(plan, targets, pays)),
         targets.find_counted(plan.design.longest_delay),
+        plan.compute_noise_in_sight(),
+        plan.busy_share,
     )
 
 
@@ -104,30 +123,9 @@ def find_missed(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]
         "threshold": lambda: plan.threshold != targets.threshold,
         "epsilon": lambda: plan.epsilon != targets.epsilon,
         "pays": lambda: targets.pays is not None and pays > targets.pays,
+        "visit": lambda: plan.design.compute_visit(plan.epsilon) > (targets.visit_epsilon or 0),
+        "person": lambda: pays > (targets.person_epsilon or 0),
+        "noise": lambda: plan.compute_noise_in_sight() > (targets.noise or 0),
         "counts": lambda: (targets.find_counted(plan.design.longest_delay) or 0) < (targets.counts or 0),
     }
     return tuple(name for name in targets.given if checks[name]())
-
-
-def compute_silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
-    """Return the share of ticks at which a location is paused, if each update is an alarm with the same chance p.
-
-    `answers` is k and `mark_lifetime` is W + F = L. A location is paused at a tick if k of the previous L - 1 ticks
-    have noisy answers (docs/rules.md, section 3). The last L - 1 ticks form a shift register. Its stationary
-    distribution has product form: a pattern with j < k answers has the weight p^j (1 - p)^(k - 1 - j), a pattern with k
-    answers has the weight p^k. (The balance equation is satisfied for every pattern.) The share is 0.0 if k ≥ L,
-    because L - 1 ticks then never contain k answers.
-    """
-    slots = mark_lifetime - 1
-    if alarm <= 0 or answers > slots:
-        return 0.0
-    if alarm >= 1:
-        return (mark_lifetime - answers) / mark_lifetime
-    busy, rest = math.log(alarm), math.log1p(-alarm)
-    weights = [_log_choose(slots, j) + j * busy + (answers - 1 - j) * rest for j in range(answers)]
-    paused = _log_choose(slots, answers) + answers * busy
-    return 1 / (1 + math.fsum(math.exp(min(weight - paused, 700.0)) for weight in weights))
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -32,7 +32,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
     _say(console, f"These plans meet all targets; pays: the most that a person pays in {format_duration(period)}.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     span = "window" if outcomes[0].plan.design.times is None else "horizon"
-    for column in ("", "pays", "ε", "T", span, "update", "k", *_list_measures(outcomes)):
+    for column in ("", "pays", "ε", "T", span, "update", "k", *_list_measures(outcomes[0])):
         table.add_column(column, no_wrap=True)
     for number, outcome in enumerate(outcomes[:MOST_SHOWN]):
         design = outcome.plan.design
@@ -44,7 +44,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
             format_duration(design.longest_delay),
             format_duration(design.slot),
             str(design.answers) if design.mark_lifetime else "",
-            *_format_measures(outcome),
+            *_list_measures(outcome).values(),
         )
     console.print(table)
     if len(outcomes) > MOST_SHOWN:
@@ -64,7 +64,7 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
     for name, choices in by_monitor.items():
         _say(console, f"{name}; pays: the most that a person pays to all monitors in the period.")
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for column in ("choice", "pays", *_list_measures([choice.outcome for choice in choices]), "misses"):
+        for column in ("choice", "pays", *_list_measures(choices[0].outcome), "misses"):
             prose = column in {"choice", "misses"}
             table.add_column(column, overflow="fold", no_wrap=not prose, min_width=_PROSE if prose else None)
         for choice in choices:
@@ -72,7 +72,7 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
             table.add_row(
                 choice.change,
                 format_epsilon(row.pays),
-                *_format_measures(row),
+                *_list_measures(row).values(),
                 ", ".join(missed.split()[0] for missed in row.unmet) or "-",
             )
         console.print(table)
@@ -146,6 +146,7 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
         "alarm": outcome.alarm,
         "misses": list(outcome.unmet),
         "counts": None if outcome.counts is None else float(outcome.counts),
+        "noise_in_sight": outcome.noise,
     }
     if design.times is not None:
         tree["reporting_horizon"] = format_duration(design.longest_delay)
@@ -156,31 +157,32 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
             "answers_per_window": design.answers,
             "silence": format_duration(outcome.silence),
             "silent_when_empty": outcome.silent_when_empty,
+            "busy_share": outcome.busy_share,
         }
     return tree
 
 
 LEGEND = (
     "a year: number of false alarms at an empty location per year while it answers; "
-    "alarm: chance per update that the people of --alarm-at raise one; silence: time from the last of k alarms in a "
-    "row to the next answer; silent: share of the time that an empty location is silent after false alarms."
+    "alarm: chance per update that the people of --alarm-at raise one; noise: share of the places that show, at any "
+    "time, an alarm with fewer people than half of T, if all have almost half of it; silence: time from the last of k "
+    "alarms in a row to the next answer; busy: share of the time in which a location answers, if each is an alarm."
 )
 COUNTS = "counts: share of the visits ever reported that are reported within the window or the horizon."
 
 
-def _list_measures(outcomes: Sequence[PlanOutcome]) -> tuple[str, ...]:
-    known = () if outcomes[0].counts is None else ("counts",)
-    return "a year", "alarm", "silence", "silent", *known
-
-
-def _format_measures(outcome: PlanOutcome) -> tuple[str, ...]:
-    return (
-        format_amount(outcome.false_alarms_a_year),
-        "" if outcome.alarm is None else _format_alarm(outcome.alarm),
-        format_duration(outcome.silence) if outcome.silence else "none",
-        _format_chance(outcome.silent_when_empty) if outcome.silence else "",
-        *(() if outcome.counts is None else (format_share(outcome.counts).replace(" ", ""),)),
-    )
+def _list_measures(outcome: PlanOutcome) -> dict[str, str]:
+    """Return the measures that are known for an outcome, by the heading of their column."""
+    measures = {"a year": format_amount(outcome.false_alarms_a_year)}
+    if outcome.alarm is not None:
+        measures["alarm"] = _format_alarm(outcome.alarm)
+    measures["noise"] = _format_chance(outcome.noise)
+    if outcome.busy_share is not None:
+        measures["silence"] = format_duration(outcome.silence) if outcome.silence else "none"
+        measures["busy"] = _format_alarm(outcome.busy_share)
+    if outcome.counts is not None:
+        measures["counts"] = format_share(outcome.counts).replace(" ", "")
+    return measures
 
 
 def _format_alarm(chance: float) -> str:

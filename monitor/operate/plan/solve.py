@@ -49,7 +49,7 @@ def solve(design: Design, targets: Targets) -> Plan | None:
         if epsilon * design.smallest < SMALLEST:
             continue
         plan = Plan(design, epsilon, choose_threshold(design, targets, epsilon))
-        pays = plan.compute_payment(targets.period) if targets.pays is not None else Fraction(0)
+        pays = plan.compute_payment(targets.period)
         if not find_missed(plan, targets, pays):
             return plan
     return None
@@ -61,13 +61,40 @@ def find_plans(designs: Iterable[Design], targets: Targets) -> tuple[Plan, ...]:
 
 
 def choose_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int:
-    """Return T for an ε: the fixed T, else the smallest for false alarms, else the largest that meets the alarm."""
+    """Return T for an ε: the fixed T, else the smallest for false alarms and for alarms of noise.
+
+    Without these targets it is the largest T that meets the alarm.
+    """
     if targets.threshold is not None:
         return targets.threshold
+    least = 1
     if targets.false_alarms is not None:
         chance = compute_allowed_chance(design, targets)
-        return find_threshold(epsilon * design.smallest, design.updates, chance) if chance < 1 else 1
+        least = find_threshold(epsilon * design.smallest, design.updates, chance) if chance < 1 else 1
+    if targets.noise is not None:
+        return max(least, find_quiet_threshold(design, epsilon, targets.noise))
+    if targets.false_alarms is not None:
+        return least
     return find_highest_threshold(design, targets, epsilon) or 1
+
+
+def find_quiet_threshold(design: Design, epsilon: Fraction, share: Fraction) -> int:
+    """Return the smallest T at which at most this share of the places shows an alarm of noise at any time.
+
+    The chance of such an alarm falls with each second T. `high` is found by doubling, and T by bisection.
+    """
+
+    def is_quiet(threshold: int) -> bool:
+        return Plan(design, epsilon, threshold).compute_noise_in_sight() <= share
+
+    high = 1
+    while not is_quiet(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_quiet(middle) else (middle, high)
+    return next(threshold for threshold in (high - 1, high) if threshold > 0 and is_quiet(threshold))
 
 
 def compute_allowed_chance(design: Design, targets: Targets) -> float:
@@ -108,6 +135,10 @@ def _find_upper_bound(design: Design, targets: Targets) -> Fraction | None:
     limits = []
     if targets.pays is not None:
         limits.append(targets.pays / design.compute_payment(Fraction(1), targets.period))
+    if targets.person_epsilon is not None:
+        limits.append(targets.person_epsilon / design.compute_payment(Fraction(1), targets.period))
+    if targets.visit_epsilon is not None:
+        limits.append(targets.visit_epsilon / design.compute_visit(Fraction(1)))
     if targets.alarm is not None and targets.threshold is not None:
         beyond = targets.threshold - targets.alarm
         if beyond > 0:

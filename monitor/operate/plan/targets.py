@@ -9,12 +9,14 @@ from fractions import Fraction
 from typing import Any, Final
 
 from monitor.kinds.report_delays import ReportDelays
-from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.alarm_chances import find_largest_epsilon
+from monitor.privacy.epsilon import LARGEST, format_epsilon
 from monitor.time.instants import DAY, format_duration
+from monitor.values.wording import BELIEVED
 
 PERIOD: Final = 14 * DAY
 
-NAMES: Final = ("false_alarms", "alarm", "threshold", "epsilon", "pays", "counts")
+NAMES: Final = ("false_alarms", "noise", "alarm", "threshold", "epsilon", "pays", "visit", "person", "counts")
 """The names of all targets, in the order in which messages list them."""
 
 
@@ -26,7 +28,10 @@ class Targets:
     (microseconds). `alarm`: with this number of people at a location that answers, an update is an alarm with at least
     the chance `certain` (0 < certain ≤ 1). `threshold` and `epsilon` fix T and the monitor's ε. `pays`: one person pays
     at most this ε within any `period` (microseconds). `counts`: with the report delays `delays`, at least this share of
-    the visits that are ever reported is reported before the last answer that can count it.
+    the visits that are ever reported is reported before the last answer that can count it. `visit` and `person`: a
+    reader who gave a chance of 1 % to one visit, or to all visits of a person within `period`, gives it at most this
+    chance. `noise`: at any time at most this share of the places shows an alarm of noise, even if each has almost half
+    of T people.
     """
 
     false_alarms: int | None = None
@@ -38,6 +43,19 @@ class Targets:
     period: int = PERIOD
     counts: Fraction | None = None
     delays: ReportDelays | None = None
+    visit: Fraction | None = None
+    person: Fraction | None = None
+    noise: Fraction | None = None
+
+    @property
+    def visit_epsilon(self) -> Fraction | None:
+        """The largest ε of one visit that the target `visit` allows; None without the target."""
+        return None if self.visit is None else _find_epsilon(self.visit)
+
+    @property
+    def person_epsilon(self) -> Fraction | None:
+        """The largest ε of one person within the period that the target `person` allows; None without the target."""
+        return None if self.person is None else _find_epsilon(self.person)
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -55,13 +73,17 @@ class Targets:
 
     def describe(self, name: str) -> str:
         """Return a given target as on the command line."""
+        within = f"--in {format_duration(self.period)}"
         return {
             "counts": f"--counts-at-least {math.floor(1000 * (self.counts or 0)) / 10:g}%",
+            "noise": f"--noise-in-sight {format_exact_percent(self.noise or Fraction(0))}",
+            "visit": f"--visit-belief {format_exact_percent(self.visit or Fraction(0))}",
+            "person": f"--person-belief {format_exact_percent(self.person or Fraction(0))} {within}",
             "false_alarms": f"--false-alarm-every {format_duration(self.false_alarms or 0)}",
             "alarm": f"--alarm-at {self.alarm} --with {self.certain}",
             "threshold": f"--threshold {self.threshold}",
             "epsilon": f"--epsilon {format_epsilon(self.epsilon or Fraction(0))}",
-            "pays": f"--pays-at-most {format_epsilon(self.pays or Fraction(0))} --in {format_duration(self.period)}",
+            "pays": f"--pays-at-most {format_epsilon(self.pays or Fraction(0))} {within}",
         }[name]
 
     def find_counted(self, longest_delay: int) -> Fraction | None:
@@ -80,7 +102,7 @@ class Targets:
     @property
     def decides_threshold(self) -> bool:
         """Whether the targets bound T: it is fixed, or false alarms bound it from below, or an alarm from above."""
-        return not {"threshold", "false_alarms", "alarm"}.isdisjoint(self.given)
+        return not {"threshold", "false_alarms", "noise", "alarm"}.isdisjoint(self.given)
 
     @property
     def decides_epsilon(self) -> bool:
@@ -90,4 +112,17 @@ class Targets:
         """
         given = set(self.given)
         by_false_alarms = "false_alarms" in given and not given.isdisjoint({"alarm", "threshold"})
-        return by_false_alarms or not given.isdisjoint({"epsilon", "pays"})
+        return by_false_alarms or not given.isdisjoint({"epsilon", "pays", "visit", "person"})
+
+
+def format_exact_percent(share: Fraction) -> str:
+    """Return a share in percent as on the command line, with at most three digits after the point."""
+    return f"{math.floor(100_000 * share) / 1000:g}%"
+
+
+def _find_epsilon(belief: Fraction) -> Fraction:
+    """Return the largest ε, in thousandths, whose answers raise a chance of 1 % to at most this one; 0 if none does."""
+    if belief >= 1:
+        return LARGEST
+    exact = find_largest_epsilon(BELIEVED, float(belief))
+    return max(Fraction(0), Fraction(math.floor(1000 * exact), 1000))

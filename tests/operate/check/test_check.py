@@ -31,7 +31,10 @@ from monitor.time.instants import DAY, HOUR, YEAR, to_instant
 from monitor.time.schedule import Schedule
 from monitor.values.wording import format_amount
 
-EXAMPLES = Path(__file__).parents[3] / "config"
+SHIPPED = Path(__file__).parents[3] / "config"
+EXAMPLES = Path(__file__).parents[2] / "kit" / "configs"
+"""A city with every kind of monitor that `check` explains, and a town. They are not shipped."""
+FIGURES = ("one visit", "one person", "the page")
 PREFIX = "LOCATION_MONITOR__"
 
 
@@ -54,6 +57,11 @@ def write_monitor(number: int, **changes: object) -> str:
     return json.dumps([yaml.safe_load((EXAMPLES / "city.yaml").read_text())["monitors"][number] | changes])
 
 
+def list_warnings(report: CheckReport) -> list[str]:
+    """Return the warnings without the first three verdicts, which find the ε of this city useless."""
+    return [str(each) for each in report.verdicts if each.level != "fine" and each.about not in FIGURES]
+
+
 def format_text(report: CheckReport, width: int = 200) -> str:
     output = io.StringIO()
     render(report, Console(file=output, width=width))
@@ -72,15 +80,6 @@ def evening() -> Callable[..., AtTimesMonitor]:
         return AtTimesMonitor.model_validate({"name": "evening", "kind": "at_times", **settings})
 
     return make
-
-
-@pytest.mark.parametrize("name", ["demo.yaml", "city.yaml", "secure.yaml"])
-def test_every_example_passes(name: str) -> None:
-    """The examples in config/ are valid and cause no warning."""
-    config = load_config(EXAMPLES / name, {})
-    report = report_on(config)
-    assert report.warnings == ()
-    assert report.total <= report.stated
 
 
 def test_report_has_the_sum() -> None:
@@ -207,7 +206,7 @@ def test_odds_by_hand() -> None:
     )
     assert report.monitors[1].odds[0].over_updates == pytest.approx(0.90, abs=0.005)
     assert compute_over_updates(compute_false_alarm(Fraction(1), 10, 0), 336) == pytest.approx(0.015, abs=0.0005)
-    (warning,) = report.warnings
+    (warning,) = list_warnings(report)
     assert "clinics: an empty location has a false alarm within 336 updates with a chance of 89.7 %" in warning
     assert "Raise the threshold to 9 for a chance below 5 %" in warning
     assert warning[:60] in join_words(report)
@@ -244,14 +243,15 @@ def test_false_alarms_decide_the_verdict(threshold: str, level: str, false: str)
     ε = 1/4, 336 updates: at T = 32 the chance is 1 - (1 - e^-8)^336 = 11 %, at T = 27 33 %, at T = 36 4.1 %.
     """
     report = report_city(MONITORS__2__THRESHOLD=threshold)
-    (verdict,) = [each for each in report.verdicts if each.about == "evening"]
+    (number,) = [number for number, each in enumerate(report.verdicts) if each.about == "evening"]
+    verdict = report.verdicts[number]
     assert verdict.level == level
     assert f"If all 200 are empty, {false} one at each designated time, on average." in verdict.text
     assert ("Raise the threshold to 36 for a chance below 5 %" in verdict.text) is (level != "fine")
     text = format_text(report)
     assert f"  {level:7}  evening: an empty location" in text
     assert re.search(r"\de[+-]\d", text) is None
-    assert report.to_tree()["verdicts"][2] == {
+    assert report.to_tree()["verdicts"][number] == {
         "level": level,
         "about": "evening",
         "text": verdict.text,
@@ -284,7 +284,7 @@ def test_unencrypted_passwords_cause_a_warning() -> None:
         REDIS__PASSWORD="hunter2",  # noqa: S106 - a password that must not be shown
         **{f"KAFKA__{name}": value for name, value in sasl.items()},
     )
-    assert [warning.partition(":")[0] for warning in report.warnings] == ["kafka", "redis"]
+    assert [warning.partition(":")[0] for warning in list_warnings(report)] == ["kafka", "redis"]
     assert "hunter2" not in format_text(report) + str(report.to_tree()) + repr(report)
 
 
@@ -292,19 +292,21 @@ def test_short_time_to_read_causes_a_warning() -> None:
     """A release delay that leaves less than 100 ms for reading, if clocks differ by the tolerance, causes a warning."""
     delays = {"1001ms": "0s", "3s": "0s", "3100ms": "50ms", "3199ms": "99ms"}
     for delay, left in delays.items():
-        (warning,) = report_city(CLOCK__RELEASE_DELAY=delay).warnings
+        (warning,) = list_warnings(report_city(CLOCK__RELEASE_DELAY=delay))
         assert warning.startswith("clock: if the clock of Redis differs by the tolerance (1s), ")
         assert f"leaves {left} for reading the visits of a tick." in warning
         assert warning.endswith("Set release_delay to 3s200ms or more.")
-    assert report_city(CLOCK__RELEASE_DELAY="3200ms").warnings == ()
+    assert list_warnings(report_city(CLOCK__RELEASE_DELAY="3200ms")) == []
     slot = {"CLOCK__SLOT": "5s", "CLOCK__RELEASE_DELAY": "2s"}
     changes = {"VISITS__ACCEPT_AHEAD": "0s", "MONITORS": write_monitor(3), "PRIVACY__EPSILON": "100"}
-    assert report_city(**slot, **changes).warnings[0].endswith("so that release_delay can be 3·tolerance + 200ms.")
+    assert list_warnings(report_city(**slot, **changes))[0].endswith(
+        "so that release_delay can be 3·tolerance + 200ms."
+    )
 
 
 def read_clocks() -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the clock of each configuration that is shipped, in deploy/ and in the pages."""
-    root = EXAMPLES.parent
+    root = SHIPPED.parent
     for path in (root / "deploy" / "config.yaml", *sorted((root / "deploy" / "chart" / "ci").glob("*.yaml"))):
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
         yield path.name, tree.get("config", tree)["clock"]
@@ -328,7 +330,7 @@ def test_long_default_stay_causes_a_warning() -> None:
     Six check-ins ten minutes apart, each for an hour: six places, and six times ε at one designated time.
     """
     report = report_city(VISITS__DEFAULT_STAY="1h")
-    (warning,) = report.warnings
+    (warning,) = list_warnings(report)
     assert warning == (
         "visits: A visit without left_at lasts for visits.default_stay (1h): a person who checks in elsewhere "
         "every 10m and never reports a departure is at 6 places at a designated time, and pays 6 times. With evening, "
@@ -336,7 +338,7 @@ def test_long_default_stay_causes_a_warning() -> None:
     )
     assert warning in join_words(report)
     tree = report.to_tree()
-    assert tree["warnings"] == [warning]
+    assert warning in tree["warnings"]
     assert tree["overlap"] == {
         "default_stay": "1h",
         "check_ins_apart": "10m",
@@ -349,7 +351,7 @@ def test_long_default_stay_causes_a_warning() -> None:
 def test_short_default_stay_is_explained(stay: str, places: int) -> None:
     """A short default stay is explained without a warning: anybody may be between two places."""
     report = report_city(VISITS__DEFAULT_STAY=stay)
-    assert report.warnings == ()
+    assert list_warnings(report) == []
     assert report.overlap is not None
     assert report.overlap.places == places
     text = "do not overlap" if places == 1 else "is at 2 places at a designated time, and pays 2 times"
@@ -362,15 +364,13 @@ def test_default_stay_without_designated_times() -> None:
     The sum of `over_time` assumes that everyone is everywhere.
     """
     report = report_city(VISITS__DEFAULT_STAY="14d", MONITORS=write_monitor(0))
-    assert (report.overlap, report.warnings) == (None, ())
+    assert (report.overlap, list_warnings(report)) == (None, [])
 
 
-@pytest.mark.parametrize("example", ["demo.yaml", "city.yaml", "secure.yaml"])
-def test_words_are_whole_at_80_columns(example: str) -> None:
+@pytest.mark.parametrize("example", [EXAMPLES / "demo.yaml", EXAMPLES / "city.yaml", SHIPPED / "secure.yaml"])
+def test_words_are_whole_at_80_columns(example: Path) -> None:
     """At 80 columns the report has the same words as at 200, and no line is longer."""
-    config = load_config(
-        EXAMPLES / example, {f"{PREFIX}MONITORS__0__NAME": "a-name-of-more-than-forty-letters-for-hubs"}
-    )
+    config = load_config(example, {f"{PREFIX}MONITORS__0__NAME": "a-name-of-more-than-forty-letters-for-hubs"})
     report = report_on(config)
     narrow, wide = format_text(report, 80), format_text(report)
 
@@ -386,10 +386,10 @@ def test_json_report_is_exact() -> None:
     """The JSON report has ε as exact strings and durations as configured."""
     tree = report_city().to_tree()
     assert (tree["service"], tree["locations"], tree["period"]) == ("city", 200, "14d")
-    assert (tree["stated"], tree["total"], tree["warnings"]) == ("15", "59/4", [])
+    assert (tree["stated"], tree["total"], tree["one_visit"]) == ("15", "59/4", "107/60")
     hubs = tree["monitors"][0]
     assert (hubs["name"], hubs["epsilon"], hubs["charge"]["amount"]) == ("hubs", "2", "4")
-    assert hubs["pause"] == {"ticks": 338, "duration": "14d2h", "answers": 1}
+    assert hubs["pause"] == {"ticks": 338, "duration": "14d2h", "answers": 1, "busy_share": pytest.approx(1 / 338)}
     assert hubs["odds"][0].keys() == {"epsilon", "locations", "people", "per_update", "over_updates"}
     assert "one place at a time" in tree["assumption"]
 
@@ -420,7 +420,7 @@ def test_report_of_hot_spots() -> None:
 def test_no_odds_with_hot_spots_alone() -> None:
     """The text has no section about false alarms if only hot spots are watched."""
     text = join_words(report_city(MONITORS=write_monitor(3, epsilon="1/100", top=500)))
-    assert "How often an alarm is false" not in text
+    assert "How often noise alone raises an alarm" not in text
     assert "busiest: 200 of 200 locations are named" in text
     assert "Noise adds 100 people to a count on average" in text  # 1/(e^0.01 - 1) = 99.5
 
@@ -430,6 +430,6 @@ def test_beliefs_are_bounds() -> None:
     text = format_text(report_city())
     rows = [line.split() for line in text.splitlines() if line.strip().startswith(("1 %", "50.0 %"))]
     for before, row in zip((0.01, 0.5), rows, strict=True):
-        odds = before / (1 - before) * math.exp(1.2)  # one answer of `hubs` costs 6/5
+        odds = before / (1 - before) * math.exp(107 / 60)  # at station-1: 6/5 (hubs) + 1/4 (evening) + 1/3 (busiest)
         assert float(row[2]) == pytest.approx(100 * odds / (1 + odds), abs=0.05)
         assert "> 99.9 %" in " ".join(row)

@@ -12,7 +12,8 @@ import yaml
 from monitor.config import load_valid_config
 from monitor.errors import ConfigError, Problem
 
-EXAMPLES = Path(__file__).parents[3] / "config"
+CONFIG = Path(__file__).parents[3] / "config"
+EXAMPLES = Path(__file__).parents[2] / "kit" / "configs"
 
 
 @pytest.fixture
@@ -22,8 +23,9 @@ def problems(tmp_path: Path) -> Callable[..., dict[str, Problem]]:
     def list_problems(change: Callable[[dict[str, Any]], object], registry: str | None = None) -> dict[str, Problem]:
         tree = yaml.safe_load((EXAMPLES / "city.yaml").read_text())
         tree["clock"]["origin"] = "2026-01-05T00:00:00+01:00"
+        tree["locations"]["file"] = "city-locations.csv"
         change(tree)
-        locations = (EXAMPLES / "city-locations.csv").read_text() if registry is None else registry
+        locations = (CONFIG / "city-locations.csv").read_text() if registry is None else registry
         (tmp_path / "city-locations.csv").write_text(locations)
         path = tmp_path / "city.yaml"
         path.write_text(yaml.safe_dump(tree))

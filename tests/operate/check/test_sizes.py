@@ -23,7 +23,7 @@ from tests.builders import replace_monitors
 
 pytestmark = pytest.mark.long
 
-EXAMPLE = Path(__file__).parents[3] / "config" / "city.yaml"
+EXAMPLE = Path(__file__).parents[2] / "kit" / "configs" / "city.yaml"
 
 
 def load_minutes(answers: int) -> Config:

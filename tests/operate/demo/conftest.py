@@ -16,16 +16,17 @@ from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.observe.metrics import Metrics
-from monitor.operate.demo.examples import copy_examples
 from monitor.operate.demo.story import Story
 from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord
 
+HOURLY = Path(__file__).parents[2] / "kit" / "configs" / "demo.yaml"
+
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
-    """Two days of the demo's own configuration."""
-    config = load_config(copy_examples(tmp_path), {})
+def story() -> Story:
+    """Two days of a town with slots of an hour."""
+    config = load_config(HOURLY, {})
     locations = load_registry(config.locations.file)
     names = {location.id: location.name for location in locations if location.name}
     return Story(derive_parameters(config, locations.ids), 0, 47, names)

@@ -22,13 +22,14 @@ from monitor.kinds.over_time.words import design_over_time
 from monitor.operate.plan.conflict import find_colliding, find_nearest
 from monitor.operate.plan.find_plans import OverTimeOptions
 from monitor.operate.plan.nearby import PRESENT, list_choices
-from monitor.operate.plan.outcomes import Plan, compute_silent_share
+from monitor.operate.plan.outcomes import Plan
 from monitor.operate.plan.render import compute_curves
 from monitor.operate.plan.solve import GRID, find_plans, rank, solve
 from monitor.operate.plan.targets import Targets
+from monitor.privacy.alarm_chances import compute_silent_share
 from monitor.time.instants import DAY, HOUR, YEAR
 
-EXAMPLES = Path(__file__).parents[3] / "config"
+EXAMPLES = Path(__file__).parents[2] / "kit" / "configs"
 
 getcontext().prec = 60
 

@@ -42,7 +42,8 @@ from tests.privacy.laws import Given
 
 ROOT = Path(__file__).parents[3]
 FIELDS = yaml.safe_load((Path(__file__).parent / "registry-fields.yaml").read_text(encoding="utf-8"))
-CONFIG = ROOT / "config" / "demo.yaml"
+KIT = ROOT / "tests" / "kit" / "configs"
+CONFIG = KIT / "demo.yaml"
 NOBODY = Publisher(date(2026, 11, 22))
 
 
@@ -64,7 +65,7 @@ def every_kind(tmp_path_factory: pytest.TempPathFactory) -> ValidConfig:
         {"name": "bounds", "kind": "at_times", "threshold": 30, "at_least": {"epsilon": "1/7"}, **timed},
     ]
     folder = tmp_path_factory.mktemp("every-kind")
-    (folder / "demo-locations.csv").write_bytes((CONFIG.parent / "demo-locations.csv").read_bytes())
+    tree["locations"]["file"] = str(ROOT / "config" / "demo-locations.csv")
     (folder / "every-kind.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     return load_valid_config(folder / "every-kind.yaml", {})
 
@@ -173,7 +174,7 @@ def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: in
 
 def test_one_visit_to_a_weighted_place() -> None:
     """If places have weights, one visit pays the largest share."""
-    valid = load_valid_config(ROOT / "config" / "city.yaml", {})
+    valid = load_valid_config(KIT / "city.yaml", {})
     paid = {each.report.name: each.report.one_visit for each in collect_figures(valid).monitors}
     assert paid["hubs"] == Fraction(2) * 6 / 10
 
