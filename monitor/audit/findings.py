@@ -128,8 +128,9 @@ class AuditReport:
         safe: the number of "safe" answers checked. In a complete snapshot, each location without a noisy count is one.
         noisy: the number of noisy counts checked.
         bounds: the number of lower bounds checked. They are not checked if input has expired.
-        false_alarms: the number of noisy counts about fewer people than the threshold. It depends on visits, so do not
-            publish it.
+        early: the number of noisy counts about fewer people than the threshold, but at least half of it. It depends
+            on visits, so do not publish it.
+        noise: the number of noisy counts about fewer people than half of the threshold; as `early`.
         violations: the first 20 violations of each oracle that was checked.
         totals: the number of violations by oracle.
         spent: the largest ε that the answers may have cost one person within any period, from the answers alone.
@@ -155,7 +156,8 @@ class AuditReport:
     spent: Fraction
     may_pay: Fraction
     fates: dict[str, int]
-    false_alarms: int = 0
+    early: int = 0
+    noise: int = 0
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     incomplete: dict[int, list[int]] = field(default_factory=dict)
     unjudged: int = 0

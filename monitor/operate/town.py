@@ -43,7 +43,7 @@ class Town:
     """A town in which 2.5 % of the people are infected and report where they were. Equal arguments give equal visits.
 
     On most days a person works at a fixed place, and goes out to any place in the evening. Place n is n times less
-    popular than the first one. Most reports are in the second half of the simulated days.
+    popular than the first one. By default most reports are in the second half of the simulated days.
 
     Args:
         seed: decides all random draws.
@@ -51,12 +51,13 @@ class Town:
         places: the number of places.
         start: the instant of a midnight, in whole seconds.
         days: the number of simulated days.
+        peak: the day on which most people are reported, as a share of the days. From 1 on, reports grow until the end.
 
     Raises:
         UsageError: there are no people, days or places, or the start has a fraction of a second.
     """
 
-    def __init__(self, seed: int, people: int, places: int, start: int, days: int) -> None:
+    def __init__(self, seed: int, people: int, places: int, start: int, days: int, *, peak: float = 0.6) -> None:
         if people < 1 or days < 1 or places < 1:
             raise UsageError(f"a town of {people} people and {places} places for {days} days: expected 1 or more")
         if start % SECOND:
@@ -66,7 +67,7 @@ class Town:
         self._popularity = np.cumsum(1 / np.arange(1, places + 1))
         draw = np.random.default_rng(seed)
         self._work = self._choose_places(draw)
-        day = np.floor(draw.normal(0.6, 0.25, people) * days).astype(np.int64)
+        day = np.floor(draw.normal(peak, 0.25, people) * days).astype(np.int64)
         reported = start + day * DAY + _draw_times(draw, 8 * HOUR, 20 * HOUR, people)
         infected = (draw.random(people) < INFECTED_SHARE) & (day >= 0) & (day < days)
         self._reported_at = np.where(infected, reported, 0)

@@ -52,8 +52,8 @@ TRUE: dict[str, tuple[Callable[[Tiny], object], dict[str, Any]]] = {
     "a record that comes twice": (lambda run: run.forge("walk/park/0", place=1), {"records": 11, "ticks": 7}),
     "a person who is reported again": (lambda run: run.visit("p1", "park", "00:20", "00:40"), {"noisy": 2}),
     "a visit that ends at the designated time": (lambda run: run.visit("p5", "shop", "02:20", "02:30", "02:59"), {}),
-    "a noisy count that equals the count": (lambda run: visit_park(run, 1, "01:30"), {"false_alarms": 0}),
-    "no visit": (lambda run: run.lines.__delitem__(slice(1, None)), {"false_alarms": 2, "noisy": 2}),
+    "a noisy count that equals the count": (lambda run: visit_park(run, 1, "01:30"), {"early": 0, "noise": 0}),
+    "no visit": (lambda run: run.lines.__delitem__(slice(1, None)), {"early": 0, "noise": 2, "noisy": 2}),
     "a report at the as_of of a noisy count": (lambda run: visit_park(answer_two(run), 1, "02:00"), {}),
     "a report just after it": (lambda run: visit_park(answer_two(run), 1, "02:00:00.500000"), {}),
     'a report at the as_of of a "safe"': (lambda run: visit_park(run, 1, "01:00"), {}),
@@ -107,7 +107,7 @@ def test_report_has_all_numbers(tiny: Tiny) -> None:
     assert report.ok, report.violations
     assert (report.records, report.ticks, report.first_tick, report.last_tick, report.whole_until) == (10, 7, 0, 6, 6)
     assert report.safe == 3 + (2 + 1 + 1)  # the park at ticks 0, 5 and 6; two places at tick 2, then one
-    assert (report.noisy, report.false_alarms) == (2, 0)
+    assert (report.noisy, report.early, report.noise) == (2, 0, 0)
     assert report.answers == {
         ("walk", "safe"): 3,
         ("walk", "noisy_count"): 1,

@@ -193,7 +193,7 @@ class AtTimesCheck(Check):
             if noisy.tick != form.tick or row_of is None:
                 continue
             exact = presence.count(form.time, row_of, form.tick)
-            self.false_alarms += exact < threshold
+            self._count_alarm(exact, threshold)
             if exact > noisy.noisy_count:
                 self._findings.add(NOISY, f"{where}, {location}: there were more people than the noisy count")
         if presence.whole:

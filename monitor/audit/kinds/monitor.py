@@ -125,7 +125,8 @@ class Check(ABC):
     """The check of one monitor's records, which it takes in order of tick.
 
     `statuses` counts the records by status. `safe`, `noisy` and `bounds` are the numbers of "safe" answers, noisy
-    counts and lower bounds that were checked. `false_alarms`: the noisy counts of fewer people than the threshold.
+    counts and lower bounds that were checked. `early`: the noisy counts of fewer people than the threshold, but of at
+    least half of it. `noise`: those of fewer people than half of it.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -134,7 +135,12 @@ class Check(ABC):
         self._payments = scope.payments
         self._findings = scope.findings
         self.statuses: Counter[str] = Counter()
-        self.safe = self.noisy = self.bounds = self.false_alarms = 0
+        self.safe = self.noisy = self.bounds = self.early = self.noise = 0
+
+    def _count_alarm(self, people: int, threshold: int) -> None:
+        """Count a noisy count by what it says: true from the threshold on, early from half of it on, else noise."""
+        self.early += people < threshold <= 2 * people
+        self.noise += 2 * people < threshold
 
     @abstractmethod
     def take(self, record: Record) -> Prove | None:

@@ -286,7 +286,7 @@ class OverTimeCheck(Check):
         if form.status == "safe" and exact >= threshold:
             self._findings.add(SAFE, f'{where}: "safe" is false, there were {threshold} people or more')
         if isinstance(form, Noisy):
-            self.false_alarms += exact < threshold
+            self._count_alarm(exact, threshold)
             if exact > form.noisy_count:
                 self._findings.add(NOISY, f"{where}: there were more people than the noisy count")
 

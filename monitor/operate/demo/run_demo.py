@@ -102,7 +102,9 @@ def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None 
             topic = config.kafka.topics.alerts
             write_output(settings.kafka, topic, config.kafka.partitions.alerts, alerts)
             report = audit(visits, config_file, alerts)
-            outcome = DemoOutcome(summary, report, valid.worst, config.privacy.period, time.monotonic() - started)
+            outcome = DemoOutcome(
+                summary, report, valid.worst, config.clock.slot, config.privacy.period, time.monotonic() - started
+            )
             write_recount(recount, report, story.now)
             show(outcome, console)
             if served.url:

@@ -35,7 +35,7 @@ _FATES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """The outcome of a demo. `period` is in microseconds; `seconds` is the duration without starting the servers.
+    """The outcome of a demo. `slot` and `period` are in microseconds; `seconds` is the time without the servers' start.
 
     `worst`: the most ε that one person may pay in a period, under the demo's configuration.
     """
@@ -43,6 +43,7 @@ class DemoOutcome:
     summary: Summary
     report: AuditReport
     worst: Fraction
+    slot: int
     period: int
     seconds: float
 
@@ -54,8 +55,8 @@ def show(outcome: DemoOutcome, console: Console) -> None:
     table.add_column()
     for head, line in (*_list_visits(outcome.summary), *_list_answers(outcome), *_list_epsilons(outcome)):
         table.add_row(head, line)
-    hours = f"{outcome.summary.ticks:,} hours of the town in {outcome.seconds:.0f} s, once the servers were up"
-    table.add_row("Time", hours)
+    length_of_all = length(outcome.summary.ticks * outcome.slot)
+    table.add_row("Time", f"{length_of_all} of the town in {outcome.seconds:.0f} s, once the servers were up")
     console.print()
     console.print(table, highlight=False)
     if not outcome.report.ok:
@@ -83,10 +84,10 @@ def _list_answers(outcome: DemoOutcome) -> Iterator[tuple[str, str | Text]]:
     yield "", f"{report.safe - safe:6,} safe and {report.noisy - alarms} alarms, about middays"
     wrong = report.totals.get(SAFE, 0)
     yield "Recount", Text(f"{wrong:6,} of {report.safe:,} safe are false", "red" if wrong else "green")
-    yield (
-        "",
-        f"{report.false_alarms:6,} of {report.noisy:,} alarms are false: noise raised them to the threshold",
-    )
+    true = report.noisy - report.early - report.noise
+    yield "", f"{true:6,} of {report.noisy:,} alarms are true: the threshold was reached"
+    yield "", f"{report.early:6,} are early: at least half of it, and noise added the rest"
+    yield "", Text(f"{report.noise:6,} are noise: fewer people than half of it", "yellow" if report.noise else "green")
     yield "", "by an auditor that shares no code with the service"
 
 

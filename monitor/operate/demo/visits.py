@@ -10,7 +10,9 @@ from monitor.operate.convert.files import VISITS_HEADER, format_csv_line, open_a
 from monitor.operate.town import Town
 from monitor.time.instants import DAY, format_instant
 
-POPULATION: Final = 80_000
+POPULATION: Final = 160_000
+PEAK: Final = 1.0
+"""Reports grow until the last day, so the demo ends in an outbreak."""
 
 
 def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, days: int) -> int:
@@ -20,7 +22,7 @@ def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, da
     """
     rows = [
         dict(zip(VISITS_HEADER, (f"p-{person:06}", locations[place], *map(format_instant, times)), strict=True))
-        for visits in Town(seed, POPULATION, len(locations), start, days).list_reports()
+        for visits in Town(seed, POPULATION, len(locations), start, days, peak=PEAK).list_reports()
         for person, place, *times in zip(
             *(column.tolist() for column in (visits.person, visits.place)),
             *(column.tolist() for column in (visits.arrived_at, visits.left_at, visits.reported_at)),
