@@ -13,7 +13,8 @@ from monitor.ledger.period_payments import declare_charges
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.ticks.rollout import compute_version
 
-SHIPPED: Final = Path(__file__).parents[2] / "config"
+ROOT: Final = Path(__file__).parents[2]
+KIT: Final = ROOT / "tests" / "kit" / "configs"
 TIMED: Final[dict[str, Any]] = {"timezone": "Asia/Tokyo", "reporting_horizon": "2d"}
 EVERY_KIND: Final[list[dict[str, Any]]] = [
     {"name": "lengths", "kind": "dwell", "at": ["2026-02-01T12:00:00Z"], "longest_visit": "2h", "visits_per_person": 2,
@@ -32,13 +33,13 @@ EVERY_KIND: Final[list[dict[str, Any]]] = [
 
 
 def load(name: str, folder: Path) -> ValidConfig:
-    """Load a shipped configuration, or the demo's with monitors of every kind."""
+    """Load a configuration that is shipped, one of the tests' kit, or a town's with monitors of every kind."""
     if name != "every kind":
-        return load_valid_config(SHIPPED / name, {})
-    tree = yaml.safe_load((SHIPPED / "demo.yaml").read_text(encoding="utf-8"))
+        return load_valid_config(ROOT / name if name.startswith("config/") else KIT / name, {})
+    tree = yaml.safe_load((KIT / "demo.yaml").read_text(encoding="utf-8"))
     tree |= {"monitors": EVERY_KIND, "privacy": {"epsilon": 100, "period": "7d"}}
     tree["clock"]["origin"] = "2026-01-05T00:00:00Z"  # YAML reads it as a datetime
-    tree["locations"]["file"] = str(SHIPPED / "demo-locations.csv")
+    tree["locations"]["file"] = str(ROOT / "config" / "demo-locations.csv")
     (folder / "config.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     return load_valid_config(folder / "config.yaml", {})
 
@@ -48,7 +49,9 @@ def load(name: str, folder: Path) -> ValidConfig:
     [
         ("demo.yaml", "012d5da0bb27fef3", "9b96e20ac2d3215c", "505b55ea6c9b1e87", "70a6f23021425aad"),
         ("city.yaml", "13152832c597b3f5", "7cca3e876dd043bf", "99fc3572f1703679", "775b83a339f81ad4"),
-        ("secure.yaml", "2fe5df5ada101634", "9404477c2069fb4a", "2dbd1c68b91b3158", "90816c7bb9090cd0"),
+        ("config/demo.yaml", "c4918d433f30d092", "65172f6f6d757606", "588c6ff598435cd2", "6b2a6e1f56b0a03a"),
+        ("config/city.yaml", "6de8f38f8ce5d8ac", "28e20d39cdb4970e", "f91b7e01de876438", "5d642dfc9975d3df"),
+        ("config/secure.yaml", "6f7e3f2d6cc17890", "050afe3d49f6203f", "0d6c2647aad6e3e1", "7ca32fa120519932"),
         ("every kind", "4c2248a471ee9910", "40f24e31dbbb4342", "e9d301e04230563a", "db276120daa0b432"),
     ],
 )
