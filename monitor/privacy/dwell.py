@@ -24,7 +24,7 @@ from operator import itemgetter
 
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.privacy.noise import Noise
-from monitor.privacy.sum_and_count import PairedRule, PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount, SumAndCountRule
 
 Stay = tuple[bytes, int, int]
 """A visit that covers the designated time: the person (keyed hash), the row of the location, the length in seconds."""
@@ -41,20 +41,20 @@ class DwellRule:
     def __post_init__(self) -> None:
         """Raise EpsilonError, BoundsError, ExactnessError or PrivacyError if noise cannot be drawn by this rule."""
         parse_epsilon(self.epsilon)
-        self.to_paired_rule()
+        self.to_sum_and_count()
 
-    def to_paired_rule(self) -> PairedRule:
+    def to_sum_and_count(self) -> SumAndCountRule:
         """Return the rule of the two totals. It costs ε/2 to add or remove a person."""
-        return PairedRule(self.epsilon / 2, 0, self.longest, self.per_person)
+        return SumAndCountRule(self.epsilon / 2, 0, self.longest, self.per_person)
 
 
-def step(rule: DwellRule, stays: Iterable[Stay], noise: Noise) -> PairedTotals:
+def step(rule: DwellRule, stays: Iterable[Stay], noise: Noise) -> SumAndCount:
     """Draw the totals of one designated time once. Input without visits is valid, and gets the same noise.
 
     Raises:
         ExactnessError: a length is not an integer.
     """
-    return rule.to_paired_rule().release(_group_by_person(stays), noise)
+    return rule.to_sum_and_count().release(_group_by_person(stays), noise)
 
 
 def _group_by_person(stays: Iterable[Stay]) -> Iterator[list[int]]:

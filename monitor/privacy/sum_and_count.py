@@ -5,7 +5,7 @@ publishes two integer totals with independent two-sided geometric noise at ε/(m
 
     A = Σ (x - L)  ("above low"),   B = Σ (U - x)  ("below high").
 
-A + B = n·R and A + n·L = Σ x, so both statistics follow from the two totals (`PairedTotals`).
+A + B = n·R and A + n·L = Σ x, so both statistics follow from the two totals (`SumAndCount`).
 
 Proof (Kulesza, Suresh and Wang [KSW]; Fitzsimons, Honaker, Shoemate and Singhal [FHSS]; docs/literature.md). One value
 adds x - L ≥ 0 to A and U - x ≥ 0 to B, together exactly R, for every x. So the values of one person add at most m·R to
@@ -36,7 +36,7 @@ from monitor.privacy.two_sided import draw_two_sided
 
 
 @dataclass(frozen=True, slots=True)
-class PairedTotals:
+class SumAndCount:
     """A = Σ (x - low) and B = Σ (high - x), exact or noisy, with the public bounds. Noisy totals may be negative."""
 
     above_low: int
@@ -65,7 +65,7 @@ class PairedTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedRule:
+class SumAndCountRule:
     """The public rule: ε, the bounds of a value (integers, low < high), and the values per person that count (m)."""
 
     epsilon: Fraction
@@ -91,7 +91,7 @@ class PairedRule:
         """The ε of the noise of each total: ε/(m·R)."""
         return self.epsilon / (self.values_per_person * (self.high - self.low))
 
-    def add_up(self, people: Iterable[Sequence[int]]) -> PairedTotals:
+    def add_up(self, people: Iterable[Sequence[int]]) -> SumAndCount:
         """Return the exact totals of the first m values of each person, each value clamped to the bounds.
 
         Raise ExactnessError if a value is not an integer.
@@ -103,16 +103,16 @@ class PairedRule:
                 clamped = min(max(value, self.low), self.high)
                 above += clamped - self.low
                 below += self.high - clamped
-        return PairedTotals(above, below, self.low, self.high)
+        return SumAndCount(above, below, self.low, self.high)
 
-    def release(self, people: Iterable[Sequence[int]], noise: Noise) -> PairedTotals:
+    def release(self, people: Iterable[Sequence[int]], noise: Noise) -> SumAndCount:
         """Return the noisy totals. There is one sequence of values for each person. Input without people is valid.
 
         Raise ExactnessError if a value is not an integer.
         """
         exact = self.add_up(people)
         drawn = draw_two_sided(noise, self.noise_epsilon, 2)
-        return PairedTotals(exact.above_low + int(drawn[0]), exact.below_high + int(drawn[1]), exact.low, exact.high)
+        return SumAndCount(exact.above_low + int(drawn[0]), exact.below_high + int(drawn[1]), exact.low, exact.high)
 
 
 def _require_whole(name: str, value: object) -> None:

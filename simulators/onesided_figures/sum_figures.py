@@ -27,7 +27,7 @@ from monitor.onesided.bounded.variances import (
     paired_mean,
     paired_sum,
 )
-from monitor.privacy.sum_and_count import PairedRule, PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount, SumAndCountRule
 from monitor.privacy.two_sided import draw_two_sided
 from simulators.onesided_figures.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise
@@ -101,11 +101,11 @@ MEAN_LINES: Final[dict[str, Callable[[Setting], float]]] = {
 }
 
 
-def _draw_totals(setting: Setting, runs: int, noise: FastNoise) -> Iterator[PairedTotals]:
-    rule = PairedRule(setting.epsilon, 0, STEPS)
+def _draw_totals(setting: Setting, runs: int, noise: FastNoise) -> Iterator[SumAndCount]:
+    rule = SumAndCountRule(setting.epsilon, 0, STEPS)
     drawn = draw_two_sided(noise, rule.noise_epsilon, 2 * runs).reshape(runs, 2).tolist()
     above, below = STEPS * setting.ones, STEPS * (setting.records - setting.ones)
-    return (PairedTotals(above + first, below + second, 0, STEPS) for first, second in drawn)
+    return (SumAndCount(above + first, below + second, 0, STEPS) for first, second in drawn)
 
 
 def _sample_paired_counts(setting: Setting, runs: int, noise: FastNoise) -> Drawn:

@@ -10,7 +10,7 @@ from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
-from monitor.privacy.sum_and_count import PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, parse_instant
 from monitor.time.slot_grid import SlotGrid
@@ -87,7 +87,7 @@ def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busies
     )
 
 
-def dwell(time: int, totals: PairedTotals | None) -> OutputRecord:
+def dwell(time: int, totals: SumAndCount | None) -> OutputRecord:
     """Return the dwell times at the start of slot `time`, drawn two ticks later; None: incomplete input."""
     return make_dwell_record(
         source="town",

@@ -13,7 +13,7 @@ from monitor.client.subscriber_view import SubscriberView, read_total
 from monitor.client.watch import Screen, describe_view
 from monitor.kinds.dwell.record import DWELL, DwellSnapshot
 from monitor.kinds.locations import Registry
-from monitor.privacy.sum_and_count import PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY, HOUR, MINUTE
 from tests.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
@@ -205,7 +205,7 @@ def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, wor
 
 def test_dwell_times_without_a_number(words: Words) -> None:
     """A complete answer without a number of visits, which only another writer can append, is unknown."""
-    complete = read_total(DWELL, dwell(2, PairedTotals(60_000, 12_000, 0, 3_600)).value)
+    complete = read_total(DWELL, dwell(2, SumAndCount(60_000, 12_000, 0, 3_600)).value)
     assert isinstance(complete, DwellSnapshot)
     assert words.total(replace(complete, visits=None)).startswith("unknown: ")
     assert not words.total(complete).startswith("unknown")
@@ -214,10 +214,10 @@ def test_dwell_times_without_a_number(words: Words) -> None:
 def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
     """Dwell times are described as estimates. Negative totals are shown as no visits, and unknown times as unknown."""
     noisy = "(noise in both directions, drawn once)"
-    assert news([dwell(2, PairedTotals(60_000, 12_000, 0, 3_600))]) == [
+    assert news([dwell(2, SumAndCount(60_000, 12_000, 0, 3_600))]) == [
         f"Mon 5 Jan 02:00 lengths: about 20 visits in all places, of about 50m on average {noisy}"
     ]
-    assert news([dwell(2, None), dwell(3, PairedTotals(-50, 20, 0, 3_600))]) == [
+    assert news([dwell(2, None), dwell(3, SumAndCount(-50, 20, 0, 3_600))]) == [
         f"Mon 5 Jan 03:00 lengths: about 0 visits in all places; too few to estimate their length {noisy}"
     ]
     assert news([dwell(4, None)]) == [

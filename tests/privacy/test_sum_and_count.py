@@ -13,7 +13,7 @@ import pytest
 
 from monitor.errors import BoundsError, EpsilonError, ExactnessError, PrivacyError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.sum_and_count import PairedRule, PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount, SumAndCountRule
 from monitor.privacy.two_sided import draw_two_sided
 from tests.privacy.laws import HALF, ONE, Given
 
@@ -25,7 +25,7 @@ def chance(q: Fraction, distance: int) -> Fraction:
     return (1 - q) / (1 + q) * q ** abs(distance)
 
 
-def worst(q: Fraction, exact: PairedTotals, neighbour: PairedTotals) -> Fraction:
+def worst(q: Fraction, exact: SumAndCount, neighbour: SumAndCount) -> Fraction:
     """Return the greatest ratio of the chances of the two noisy totals, exactly.
 
     Beyond the range enumerated, both distances grow by the same steps, so the ratio stays the same.
@@ -68,7 +68,7 @@ def test_sampled_two_sided_law() -> None:
 @pytest.mark.parametrize(("low", "high", "most"), [(0, 1, 1), (-1, 2, 1), (0, 2, 2), (3, 5, 1)])
 def test_adding_a_person_costs_epsilon(low: int, high: int, most: int, q: Fraction) -> None:
     """With noise at ε/(m·R), adding or removing any person has a ratio of at most q^-(m·R), and this occurs."""
-    rule = PairedRule(ONE, low, high, most)
+    rule = SumAndCountRule(ONE, low, high, most)
     assert rule.noise_epsilon == ONE / (most * (high - low))
     losses = []
     for other in records(low, high, 1):
@@ -81,7 +81,7 @@ def test_adding_a_person_costs_epsilon(low: int, high: int, most: int, q: Fracti
 
 def test_changing_a_person_costs_twice_epsilon() -> None:
     """Between any two sets of values of one person the ratio is at most q^-(2·m·R), and this occurs."""
-    rule = PairedRule(ONE, 0, 2, 2)
+    rule = SumAndCountRule(ONE, 0, 2, 2)
     losses = [
         worst(HALF, rule.add_up([one]), rule.add_up([other]))
         for one, other in product(records(0, 2, 2), records(0, 2, 2))
@@ -91,7 +91,7 @@ def test_changing_a_person_costs_twice_epsilon() -> None:
 
 def test_dropping_few_values_costs_epsilon() -> None:
     """Removing some of at most m values costs ε. With m + 1 values it may cost more, because another one is kept."""
-    rule = PairedRule(ONE, 0, 2, 2)
+    rule = SumAndCountRule(ONE, 0, 2, 2)
 
     def drop_one(length: int) -> Fraction:
         return max(
@@ -111,15 +111,15 @@ def test_dropping_few_values_costs_epsilon() -> None:
 def test_release_adds_noise_to_both_totals() -> None:
     """A gets the first difference of draws and B the second one, at ε/(m·R)."""
     noise = Given(5, 1, 2, 4)
-    noisy = PairedRule(ONE, 10, 14, 2).release([(11, 13, 14), (), (20,)], noise)
-    assert noisy == PairedTotals(1 + 3 + 4 + 3, 3 + 1 + 0 - 3, 10, 14)
+    noisy = SumAndCountRule(ONE, 10, 14, 2).release([(11, 13, 14), (), (20,)], noise)
+    assert noisy == SumAndCount(1 + 3 + 4 + 3, 3 + 1 + 0 - 3, 10, 14)
     assert noise.asked == [ONE / 8] * 4
 
 
 def test_exact_totals_give_exact_statistics() -> None:
     """Without noise, count, total and mean are those of the values."""
     for values in product(range(-2, 4), repeat=3):
-        totals = PairedRule(ONE, -2, 3).add_up([[value] for value in values])
+        totals = SumAndCountRule(ONE, -2, 3).add_up([[value] for value in values])
         assert totals.count == 3
         assert totals.total == sum(values)
         assert totals.mean == Fraction(sum(values), 3)
@@ -127,7 +127,7 @@ def test_exact_totals_give_exact_statistics() -> None:
 
 def test_values_outside_the_bounds_are_clamped() -> None:
     """A value beyond a bound counts as the bound."""
-    rule = PairedRule(ONE, 0, 5)
+    rule = SumAndCountRule(ONE, 0, 5)
     assert rule.add_up([[9], [-9]]) == rule.add_up([[5], [0]])
 
 
@@ -136,12 +136,12 @@ def test_values_outside_the_bounds_are_clamped() -> None:
 )
 def test_noisy_mean_is_within_the_bounds(above: int, below: int, mean: int | None) -> None:
     """The mean is clamped to the bounds, and None if the count is not above 0."""
-    assert PairedTotals(above, below, 0, 6).mean == mean
+    assert SumAndCount(above, below, 0, 6).mean == mean
 
 
 def test_noisy_estimates_are_unbiased() -> None:
     """The means of 4,000 counts and totals are within 6 standard errors of the true ones: 10^-8."""
-    rule, noise, runs = PairedRule(ONE, 2, 6), OneSidedNoise(SeededEntropy(72)), 4_000
+    rule, noise, runs = SumAndCountRule(ONE, 2, 6), OneSidedNoise(SeededEntropy(72)), 4_000
     people = [[3], [5], [6]]
     drawn = [rule.release(people, noise) for _ in range(runs)]
     for values, true in (([t.count for t in drawn], 3), ([t.total for t in drawn], 14)):
@@ -151,29 +151,29 @@ def test_noisy_estimates_are_unbiased() -> None:
 
 def test_no_people_is_valid_input() -> None:
     """The exact totals of nobody are 0, and noise is added as for any data."""
-    assert PairedRule(ONE, 0, 3).release([], Given(1, 0, 0, 2)) == PairedTotals(1, -2, 0, 3)
+    assert SumAndCountRule(ONE, 0, 3).release([], Given(1, 0, 0, 2)) == SumAndCount(1, -2, 0, 3)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, 0.5])
 def test_invalid_epsilon_is_refused(epsilon: object) -> None:
     """An ε that is not above 0, or a float, is refused."""
     with pytest.raises(EpsilonError):
-        PairedRule(cast("Fraction", epsilon), 0, 1)
+        SumAndCountRule(cast("Fraction", epsilon), 0, 1)
 
 
 def test_invalid_rules_are_refused() -> None:
     """Invalid bounds, numbers of values, ε and values are refused, and the error names the value."""
     with pytest.raises(BoundsError, match="low is 5, high is 5: expected low < high"):
-        PairedRule(ONE, 5, 5)
+        SumAndCountRule(ONE, 5, 5)
     with pytest.raises(BoundsError, match="low is 7, high is 5"):
-        PairedRule(ONE, 7, 5)
+        SumAndCountRule(ONE, 7, 5)
     with pytest.raises(ExactnessError, match="high is a float"):
-        PairedRule(ONE, 0, cast("int", 1.5))
+        SumAndCountRule(ONE, 0, cast("int", 1.5))
     with pytest.raises(PrivacyError, match="values_per_person is 0"):
-        PairedRule(ONE, 0, 1, 0)
+        SumAndCountRule(ONE, 0, 1, 0)
     with pytest.raises(EpsilonError, match="ε of the noise of each total"):
-        PairedRule(ONE, 0, 10**13)
+        SumAndCountRule(ONE, 0, 10**13)
     with pytest.raises(ExactnessError, match="a value is a float"):
-        PairedRule(ONE, 0, 3).add_up([cast("list[int]", [1.0])])
+        SumAndCountRule(ONE, 0, 3).add_up([cast("list[int]", [1.0])])
     with pytest.raises(ExactnessError, match="a value is a bool"):
-        PairedRule(ONE, 0, 3).add_up([[True]])
+        SumAndCountRule(ONE, 0, 3).add_up([[True]])

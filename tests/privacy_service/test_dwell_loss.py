@@ -19,7 +19,7 @@ from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.sum_and_count import PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount
 from monitor.ticks.decide import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
@@ -64,7 +64,7 @@ def parameters(per_person: int) -> Parameters:
     return replace_monitors(build_parameters(PLACES), dwell=(lengths,))
 
 
-def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
+def drive(people: Mapping[str, Set], per_person: int) -> SumAndCount:
     """Return the exact totals of the service at the final tick, with each visit in its own record."""
     town = parameters(per_person)
     decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.select(Dwell))
@@ -77,7 +77,7 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
     for own, row, length in sorted(next(iter(reading.stays.values()))):
         by_person.setdefault(own, {})[row] = length
     return (
-        town.select(Dwell)[0].rule.to_paired_rule().add_up([list(lengths.values()) for lengths in by_person.values()])
+        town.select(Dwell)[0].rule.to_sum_and_count().add_up([list(lengths.values()) for lengths in by_person.values()])
     )
 
 

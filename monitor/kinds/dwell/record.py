@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.designated_times.record import DesignatedTime, TotalSnapshot, describe_total, make_total_record
-from monitor.privacy.sum_and_count import PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.fields import Epsilon, Positive
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
 from monitor.time.instants import SECOND, format_duration
@@ -76,7 +76,7 @@ def make_dwell_record(
     epsilon: Fraction,
     longest: int,
     per_person: int,
-    totals: PairedTotals | None,
+    totals: SumAndCount | None,
     **asked: Unpack[DesignatedTime],
 ) -> OutputRecord:
     """Return the record of a designated time; `totals` is None if the input is not complete. `longest`: seconds."""

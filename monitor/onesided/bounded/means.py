@@ -30,7 +30,7 @@ import numpy as np
 from monitor.errors import BoundsError, CountsError, ExactnessError, NoDataError
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
 from monitor.privacy.noise import Noise
-from monitor.privacy.sum_and_count import PairedRule
+from monitor.privacy.sum_and_count import SumAndCountRule
 from monitor.privacy.two_sided import draw_two_sided
 
 Pair = tuple[int, int]
@@ -46,7 +46,7 @@ class _Mean(ABC):
 
     def __post_init__(self) -> None:
         """Raise EpsilonError for a bad ε, BoundsError or ExactnessError for bad bounds."""
-        PairedRule(parse_epsilon(self.epsilon), self.low, self.high)
+        SumAndCountRule(parse_epsilon(self.epsilon), self.low, self.high)
         for each in self.noise_epsilons:
             require_drawable(each, "ε of the noise")
 
@@ -150,7 +150,8 @@ class PairedSum:
     needs noise at ε/R. So this form has twice the variance of the textbook sum, not half of it: 4(R/ε)² instead of
     2(R/ε)². It has half of the variance only if the textbook sum has noise for a removal followed by an addition, which
     is a change of 2R. [GEO] computes the sensitivity R of adding one value, but then the number of values is
-    not public. Use `PairedRule` in that case: it estimates the count too. docs/literature.md defines [FHSS] and [GEO].
+    not public. Use `SumAndCountRule` in that case: it estimates the count too. docs/literature.md defines [FHSS] and
+    [GEO].
     """
 
     epsilon: Fraction
@@ -159,7 +160,7 @@ class PairedSum:
 
     def __post_init__(self) -> None:
         """Raise EpsilonError for a bad ε, BoundsError or ExactnessError for bad bounds."""
-        PairedRule(parse_epsilon(self.epsilon), self.low, self.high)
+        SumAndCountRule(parse_epsilon(self.epsilon), self.low, self.high)
         require_drawable(self.noise_epsilon, "ε of the noise")
 
     @property
@@ -176,7 +177,7 @@ class PairedSum:
         """
         if not values:
             raise NoDataError("There are no values: expected at least one; their number is public, so publish 0.")
-        exact = PairedRule(self.epsilon, self.low, self.high).add_up([require_whole(value)] for value in values)
+        exact = SumAndCountRule(self.epsilon, self.low, self.high).add_up([require_whole(value)] for value in values)
         drawn = draw_two_sided(noise, self.noise_epsilon, 2).tolist()
         bounds = len(values) * (self.low + self.high)
         return Fraction(exact.above_low + drawn[0] + bounds - exact.below_high - drawn[1], 2)

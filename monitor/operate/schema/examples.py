@@ -11,7 +11,7 @@ from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
-from monitor.privacy.sum_and_count import PairedTotals
+from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.checkpoints import hash_answers, make_checkpoint_record, name_log
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
 from monitor.records.merkle import Tree
@@ -177,7 +177,7 @@ def _make_dwell() -> OutputRecord:
         epsilon=Fraction(1),
         longest=7_200,
         per_person=1,
-        totals=PairedTotals(60_000, 84_000, 0, 7_200),
+        totals=SumAndCount(60_000, 84_000, 0, 7_200),
     )
 
 

@@ -26,7 +26,7 @@ from monitor.onesided.bounded.variances import (
     staircase,
 )
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.sum_and_count import PairedRule
+from monitor.privacy.sum_and_count import SumAndCountRule
 from tests.privacy.laws import ONE, Given, align
 
 pytestmark = pytest.mark.long
@@ -161,9 +161,9 @@ def test_public_number_favours_the_textbook_sum() -> None:
 
 
 def test_count_from_totals_halves_the_variance() -> None:
-    """The count of `PairedRule` at ε has the variance 4/ε², the textbook count at ε/2 has 8/ε²."""
+    """The count of `SumAndCountRule` at ε has the variance 4/ε², the textbook count at ε/2 has 8/ε²."""
     assert 2 * count_from_totals(1.0) == laplace(0.5)
-    rule, noise, runs = PairedRule(ONE, 0, 40), OneSidedNoise(SeededEntropy(114)), 4_000
+    rule, noise, runs = SumAndCountRule(ONE, 0, 40), OneSidedNoise(SeededEntropy(114)), 4_000
     drawn = np.array([float(rule.release([[7], [9]], noise).count) for _ in range(runs)])
     assert drawn.var() == pytest.approx(count_from_totals(1.0), rel=0.2)
 

@@ -169,7 +169,7 @@ def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: in
         for row in range(per_person + 1)
         for without in [known[(*lengths[:row], None, *lengths[row + 1 :])]]
     }
-    assert max(costs) * rule.to_paired_rule().noise_epsilon == stated
+    assert max(costs) * rule.to_sum_and_count().noise_epsilon == stated
 
 
 def test_one_visit_to_a_weighted_place() -> None:
