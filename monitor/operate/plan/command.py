@@ -19,16 +19,16 @@ from monitor.errors import EpsilonError, UsageError
 from monitor.operate.plan.find_plans import AtTimesOptions, OverTimeOptions, find
 from monitor.operate.plan.nearby import list_choices
 from monitor.operate.plan.render import make_choices_tree, make_plans_tree, render_choices, render_plans
-from monitor.operate.plan.targets import PERIOD, Targets
+from monitor.operate.plan.targets import ANSWERED, PERIOD, Targets
 from monitor.operate.report_delays import read_report_delays
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.time.instants import SECOND
 from monitor.values.wording import BELIEVED
 
 _COUNT: Final = click.IntRange(1, 10**9)
-_OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations")
+_OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations", "people_a_day")
 _AT_TIMES_ONLY: Final = ("at", "timezone", "horizon")
-_FIXED: Final = ("kind", "epsilon", "threshold", "slot", *_OVER_TIME_ONLY, *_AT_TIMES_ONLY)
+_FIXED: Final = ("kind", "epsilon", "threshold", "slot", *_OVER_TIME_ONLY[:-1], *_AT_TIMES_ONLY)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -87,6 +87,8 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @_add("--visit-belief", "The most that a chance of 1 % may become by one visit, such as 5%.", _read_belief)
 @_add("--person-belief", "The same by all visits of a person within the period of --in.", _read_belief)
 @_add("--noise-in-sight", "The largest share of places that show an alarm of noise, such as 2%.", _read_chance)
+@_add("--people-a-day", "over_time: how many new people are reported in a day at a busy location.")
+@_add("--answers-at-least", "The least share of time in which it answers; 90% by default.", _read_chance)
 @_add("--in", "The period; 14d by default.", _read_length)
 @click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="The kind; over_time by default.")
 @_add("--epsilon", "Fix the monitor's ε.", _read_epsilon)
@@ -132,6 +134,8 @@ def read_targets(given: dict[str, Any]) -> Targets:
         raise UsageError(
             "--in is the period of --pays-at-most and --person-belief: add one of them, or leave out --in."
         )
+    if "answers_at_least" in given and "people_a_day" not in given:
+        raise UsageError("--answers-at-least is about a busy location: add --people-a-day.")
     if "counts_at_least" in given and "delays_file" not in given:
         raise UsageError("--counts-at-least needs to know how late visits are reported: add --delays.")
     return Targets(
@@ -147,6 +151,8 @@ def read_targets(given: dict[str, Any]) -> Targets:
         given.get("visit_belief"),
         given.get("person_belief"),
         given.get("noise_in_sight"),
+        given.get("people_a_day"),
+        given.get("answers_at_least", ANSWERED),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 from monitor.errors import ContradictionError
 from monitor.kinds.designs import Design
@@ -18,6 +18,19 @@ from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration
 from monitor.values.wording import BELIEVED, format_percent
+
+_REASONS: Final = {
+    "busy": (
+        "if many people are reported, all k alarms come early in a window, and the location is silent for the rest of "
+        "it. A larger k, T or slot, or a shorter window, changes this."
+    ),
+    "noise": (
+        "an alarm of noise has a chance of up to e^(-ε·T/2) per update, so few of them need a large T or a large ε."
+    ),
+}
+"""Why the targets with these names may collide with any other."""
+
+_TOO_SMALL: Final = "ε of an answer is so small that its noise cannot be drawn."
 
 
 def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
@@ -76,6 +89,7 @@ def _reach(plan: Plan, targets: Targets, name: str) -> int | Fraction | None:
         "threshold": lambda: plan.threshold,
         "epsilon": lambda: plan.epsilon,
         "counts": lambda: targets.find_counted(plan.design.longest_delay),
+        "busy": lambda: None,
         "alarm": lambda: plan.threshold - math.floor(-math.log(targets.certain) / float(plan.largest_answer)),
         "false_alarms": lambda: _find_longest(plan, targets.false_alarms or 0),
     }
@@ -115,11 +129,7 @@ def _explain(designs: Sequence[Design], targets: Targets) -> str:
             f"{people} people are {threshold - people} below T = {threshold}: with f = {people} people, the chance of "
             f"an alarm per update is e^(-ε(T - f)), at most {format_percent(best)}."
         )
-    if targets.noise is not None:
-        return (
-            "an alarm of noise has a chance of up to e^(-ε·T/2) per update, so few of them need a large T or a large ε."
-        )
-    return "ε of an answer is so small that its noise cannot be drawn."
+    return next((reason for name, reason in _REASONS.items() if name in targets.given), _TOO_SMALL)
 
 
 def _explain_bound(designs: Sequence[Design], targets: Targets) -> str:

@@ -24,6 +24,8 @@ from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 SLOTS: Final = (15 * MINUTE, HOUR, 6 * HOUR, DAY)
 WINDOWS: Final = (DAY, 7 * DAY, 14 * DAY, 28 * DAY)
 ANSWERS: Final = (1, 2, 3)
+BUSY_ANSWERS: Final = (*range(1, 9), 10, 12, 16)
+"""The k that are tried if the number of people at a busy location is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class OverTimeOptions:
     answers: int | None = None
     accept_ahead: int = 0
     locations: int = 1
+    people_a_day: int | None = None
     fits: ClassVar = "--window must be at least one slot, and --window and --accept-ahead a whole number of slots"
 
     def list_designs(self, span: int | None = None) -> Iterator[Design]:
@@ -44,7 +47,7 @@ class OverTimeOptions:
         for window in _choose(self.window, WINDOWS):
             for slot in _choose(self.slot, SLOTS):
                 if window >= slot and window % slot == 0 and self.accept_ahead % slot == 0:
-                    for answers in _choose(self.answers, ANSWERS):
+                    for answers in _choose(self.answers, ANSWERS if self.people_a_day is None else BUSY_ANSWERS):
                         yield design_over_time(slot, window // slot, self.accept_ahead // slot, answers, (share, share))
 
 

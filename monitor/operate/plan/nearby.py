@@ -41,7 +41,7 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
     """
     if targets.pays is None:
         targets = replace(targets, pays=config.privacy.epsilon, period=config.privacy.period)
-    targets = targets.only(("false_alarms", "noise", "alarm", "pays", "visit", "person", "counts"))
+    targets = targets.only(("false_alarms", "noise", "alarm", "pays", "visit", "person", "counts", "busy"))
     privacy = config.privacy.model_copy(update={"epsilon": targets.pays, "period": targets.period})
     base = config.model_copy(update={"privacy": privacy})
     known = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from monitor.kinds.designs import Design
+from monitor.operate.plan.busy_place import simulate_answered_share
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import (
     compute_busy_share,
@@ -15,7 +16,7 @@ from monitor.privacy.alarm_chances import (
     compute_silent_share,
     find_most_noise,
 )
-from monitor.time.instants import YEAR
+from monitor.time.instants import DAY, YEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,20 @@ class Plan:
         """Return the largest share of time in which a location shows an alarm of noise: with fewer people than T/2."""
         return self.design.compute_share_in_sight(self.compute_false_alarm(find_most_noise(self.threshold)))
 
-    @property
-    def busy_share(self) -> float | None:
-        """The share of time in which a location answers if each answer is an alarm; None if none is silenced."""
-        return compute_busy_share(self.design.answers, self.design.mark_lifetime) if self.design.mark_lifetime else None
+    def compute_busy_share(self, people: int | None) -> float | None:
+        """Return the share of time in which a location answers at which this number of people a day is reported.
+
+        Without a number, each answer is an alarm. None if no answer silences a later one.
+        """
+        design = self.design
+        if not design.mark_lifetime:
+            return None
+        if people is None:
+            return compute_busy_share(design.answers, design.mark_lifetime)
+        in_slot = people * design.slot / DAY
+        return simulate_answered_share(
+            self.smallest_answer, self.threshold, design.answers, design.window, design.max_lead, in_slot
+        )
 
     def compute_payment(self, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds)."""
@@ -82,7 +93,7 @@ class PlanOutcome:
     people. `pays`: the most that one person pays in the period. `silence`: as in `Plan`, in microseconds. `unmet`: the
     targets that the plan misses. `counts`: the share of visits that are reported before the last answer that can count
     them; None if the report delays are not known. `noise`: the largest share of places that show an alarm of noise.
-    `busy_share`: as in `Plan`.
+    `busy_share`: the share of time in which a busy location answers, as in `Plan`.
     """
 
     plan: Plan
@@ -111,7 +122,7 @@ def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
         tuple(targets.describe(name) for name in find_missed(plan, targets, pays)),
         targets.find_counted(plan.design.longest_delay),
         plan.compute_noise_in_sight(),
-        plan.busy_share,
+        plan.compute_busy_share(targets.busy),
     )
 
 
@@ -127,5 +138,6 @@ def find_missed(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]
         "person": lambda: pays > (targets.person_epsilon or 0),
         "noise": lambda: plan.compute_noise_in_sight() > (targets.noise or 0),
         "counts": lambda: (targets.find_counted(plan.design.longest_delay) or 0) < (targets.counts or 0),
+        "busy": lambda: (plan.compute_busy_share(targets.busy) or 0) < targets.answered,
     }
     return tuple(name for name in targets.given if checks[name]())

@@ -166,7 +166,8 @@ LEGEND = (
     "a year: number of false alarms at an empty location per year while it answers; "
     "alarm: chance per update that the people of --alarm-at raise one; noise: share of the places that show, at any "
     "time, an alarm with fewer people than half of T, if all have almost half of it; silence: time from the last of k "
-    "alarms in a row to the next answer; busy: share of the time in which a location answers, if each is an alarm."
+    "alarms in a row to the next answer; busy: share of the time in which a location answers, if the people of "
+    "--people-a-day are reported there, or without them, if each answer is an alarm."
 )
 COUNTS = "counts: share of the visits ever reported that are reported within the window or the horizon."
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -50,14 +50,25 @@ def solve(design: Design, targets: Targets) -> Plan | None:
             continue
         plan = Plan(design, epsilon, choose_threshold(design, targets, epsilon))
         pays = plan.compute_payment(targets.period)
-        if not find_missed(plan, targets, pays):
+        # The busy location is simulated, so it comes last.
+        if not find_missed(plan, targets.without("busy"), pays) and not find_missed(plan, targets, pays):
             return plan
     return None
 
 
 def find_plans(designs: Iterable[Design], targets: Targets) -> tuple[Plan, ...]:
-    """Return one plan for each design that can meet the targets."""
-    return tuple(plan for design in designs if (plan := solve(design, targets)) is not None)
+    """Return one plan for each design that can meet the targets.
+
+    With a target for a busy location, k is the smallest that meets it: designs that differ in k only come in its order.
+    """
+    found: dict[Design, Plan] = {}
+    for design in designs:
+        chosen = (
+            design if targets.busy is None else replace(design, answers=0, smallest=Fraction(0), largest=Fraction(0))
+        )
+        if chosen not in found and (plan := solve(design, targets)) is not None:
+            found[chosen] = plan
+    return tuple(found.values())
 
 
 def choose_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int:

@@ -16,7 +16,9 @@ from monitor.values.wording import BELIEVED
 
 PERIOD: Final = 14 * DAY
 
-NAMES: Final = ("false_alarms", "noise", "alarm", "threshold", "epsilon", "pays", "visit", "person", "counts")
+ANSWERED: Final = Fraction(9, 10)
+
+NAMES: Final = ("false_alarms", "noise", "alarm", "threshold", "epsilon", "pays", "visit", "person", "counts", "busy")
 """The names of all targets, in the order in which messages list them."""
 
 
@@ -31,7 +33,8 @@ class Targets:
     the visits that are ever reported is reported before the last answer that can count it. `visit` and `person`: a
     reader who gave a chance of 1 % to one visit, or to all visits of a person within `period`, gives it at most this
     chance. `noise`: at any time at most this share of the places shows an alarm of noise, even if each has almost half
-    of T people.
+    of T people. `busy`: a location at which this number of new people a day is reported answers at least the share
+    `answered` of the time.
     """
 
     false_alarms: int | None = None
@@ -46,6 +49,8 @@ class Targets:
     visit: Fraction | None = None
     person: Fraction | None = None
     noise: Fraction | None = None
+    busy: int | None = None
+    answered: Fraction = ANSWERED
 
     @property
     def visit_epsilon(self) -> Fraction | None:
@@ -83,6 +88,7 @@ class Targets:
             "alarm": f"--alarm-at {self.alarm} --with {self.certain}",
             "threshold": f"--threshold {self.threshold}",
             "epsilon": f"--epsilon {format_epsilon(self.epsilon or Fraction(0))}",
+            "busy": f"--people-a-day {self.busy} --answers-at-least {format_exact_percent(self.answered)}",
             "pays": f"--pays-at-most {format_epsilon(self.pays or Fraction(0))} {within}",
         }[name]
 
