@@ -49,22 +49,23 @@ class HiddenRecordsError(UnreadableTopicError):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The topics, and the functions that read them.
-
-    `alerts`, `visits`: the names of the output and the input topic. `open_output`, `open_input`: open a consumer.
-    `open_input` is None if there is no input to compare with. `read_topic_id` returns the id of a topic, "" if there is
-    none, and `log_ends` the offset after the last record of each partition, also of records that are hidden. `explain`
-    returns the message for an error of Kafka. `alive` is called after each tick and each poll.
-    """
+    """The topics, and the functions that read them."""
 
     alerts: str
+    """The name of the output topic."""
     open_output: OpenConsumer
     read_topic_id: Callable[[str], str]
+    """Returns the id of a topic, "" if there is none."""
     log_ends: Callable[[str], Mapping[int, int]]
+    """Returns the offset after the last record of each partition, also of records that are hidden."""
     visits: str = ""
+    """The name of the input topic."""
     open_input: OpenConsumer | None = None
+    """None if there is no input to compare with."""
     explain: Callable[[Exception], str] = repr
+    """Returns the message for an error of Kafka."""
     alive: Callable[[], None] = lambda: None
+    """Is called after each tick and each poll."""
 
 
 class TopicReader:

@@ -31,20 +31,22 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class AcceptedVisit(NamedTuple):
-    """A visit that counts.
-
-    `person` is a number that stands for a person id, `row` the location's row in the registry, `current` the slot c of
-    the report, and `last` the visit's last slot. `arrived` and `left` are instants. `left` and `last` are after the cut
-    at the end of slot c + F. `consent`: the visit counts in lower bounds.
-    """
+    """A visit that counts."""
 
     person: int
+    """A number that stands for a person id."""
     row: int
+    """The location's row in the registry."""
     current: int
+    """The slot c of the report."""
     arrived: int
+    """An instant, as `left`."""
     left: int
+    """The end, after the cut at the end of slot c + F."""
     last: int
+    """The last slot, after the same cut."""
     consent: bool = False
+    """Whether the visit counts in lower bounds."""
 
 
 class Line(NamedTuple):

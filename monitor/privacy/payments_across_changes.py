@@ -43,15 +43,16 @@ class PaidAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The limits on answers at a place: `answer_epsilon` per tick, `epsilon` in any `mark_lifetime` consecutive ticks.
-
-    `window` (W) and `max_lead` (F) are in slots: a visit is in the counts of W + F ticks.
-    """
+    """The limits on answers at a place. A visit is in the counts of W + F ticks."""
 
     epsilon: Fraction
+    """The limit in any `mark_lifetime` consecutive ticks."""
     answer_epsilon: Fraction
+    """The limit per tick."""
     window: int
+    """W, in slots."""
     max_lead: int
+    """F, in slots."""
     mark_lifetime: int
 
     @classmethod

