@@ -76,7 +76,7 @@ chart-schemas: $(DEV)  ## check the chart with the published schemas of Strimzi,
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
 	@$(BIN)/python -m monitor.operate.servers
 
-go-programs:  ## compile Helm and toxiproxy once, for the tests (needs Go)
+go-programs:  ## compile Helm, toxiproxy and actionlint once, for the tests (needs Go)
 	@$(PYTHON) -m tests.go_programs
 
 format: $(DEV)  ## fix the style in place (ruff)

@@ -22,6 +22,7 @@ OPTIONS: Final = ("-trimpath", "-tags=nethttpomithttp2", "-gcflags=all=-N -l -dw
 _ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOGC": "400", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 HELM: Final = "helm.sh/helm/v3/cmd/helm@v3.22.0"
+ACTIONLINT: Final = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
 TOXIPROXY: Final = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
 
 
@@ -67,7 +68,7 @@ def _compile_once(program: Path, words: Sequence[str], folder: Path, result: Pat
 
 
 if __name__ == "__main__":
-    for wanted in (HELM, TOXIPROXY):
+    for wanted in (HELM, TOXIPROXY, ACTIONLINT):
         try:
             install_program(wanted)
         except GoError as error:  # the tests that need it are skipped, or fail in CI

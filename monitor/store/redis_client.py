@@ -70,6 +70,8 @@ _TRANSIENT: Final = {
     "host in redis.url is the name of the primary",
     "NOSENTINEL": "a Sentinel requires a user and a password, or refused them: check redis.sentinel_username and "
     "redis.sentinel_password_file",
+    "DENIED": "it is in protected mode, in which it refuses programs of other hosts: set a password for its users, and "
+    "redis.username and redis.password_file here",
     "WRONGPASS": "it requires a user and a password, or refused them: check redis.username and redis.password_file",
 }
 _MOVING: Final = frozenset({"TRYAGAIN", "ASK", "MOVED"})
@@ -281,7 +283,7 @@ def _explain_loss(text: str) -> str:
     for marks, sentence in _NO_CONNECTION.items():
         if any(mark in text for mark in marks):
             return sentence
-    return f"it closed the connection{_CHECK_PORT}"
+    return f"it closed the connection{_CHECK_PORT}, and whether it is in protected mode, without a password"
 
 
 def _find_refused_permission(error: Exception) -> str | None:

@@ -44,6 +44,11 @@ ERRORS: list[tuple[Exception, type[FailedError], str]] = [
         UnreachableError,
         "whether the port uses TLS (rediss://)",
     ),
+    (
+        exceptions.ResponseError("DENIED Redis is running in protected mode"),
+        UnreachableError,
+        "is in protected mode, in",
+    ),
     (exceptions.ConnectionError("redis://:secret@host"), UnreachableError, "it closed the connection: if this lasts"),
     (exceptions.ConnectionError("Error 111 connecting. Connection refused."), UnreachableError, "nothing listens"),
     (

@@ -57,7 +57,10 @@ app.kubernetes.io/component: instance
 {{- $_ := set $files "locations" (dict "file" $registry) -}}
 {{- $kafka := dict -}}
 {{- $redis := dict -}}
+{{- if .Values.page.background -}}{{- $_ := set $files "page" (dict "background" "background.geojson") -}}{{- end -}}
+{{- if .Values.auditor.cosignKey.existingSecret -}}{{- $_ := set $files "auditor" (dict "cosign_key_file" (printf "%s/cosign.key" $at)) -}}{{- end -}}
 {{- with .Values.secrets -}}
+{{- if .signingKey.existingSecret -}}{{- $_ := set $files "signing" (dict "key_file" (printf "%s/signing.key" $at)) -}}{{- end -}}
 {{- if .kafkaPassword.existingSecret -}}{{- $_ := set $kafka "password_file" (printf "%s/kafka-password" $at) -}}{{- end -}}
 {{- if .kafkaToken.audience -}}{{- $_ := set $kafka "token_file" (printf "%s/kafka-token" $at) -}}{{- end -}}
 {{- if .sentinelPassword.existingSecret -}}{{- $_ := set $redis "sentinel_password_file" (printf "%s/sentinel-password" $at) -}}{{- end -}}
@@ -88,6 +91,64 @@ locations.csv: |
 {{- end }}
 {{- end -}}
 
+{{/* The configuration before the last change, from the cluster: `config` and `registry`. Empty without a cluster. */}}
+{{- define "location-monitor.previous" -}}
+{{- $name := include "location-monitor.fullname" . -}}
+{{- $now := include "location-monitor.configData" . | fromYaml -}}
+{{- $installed := dig "data" dict (lookup "v1" "ConfigMap" .Release.Namespace $name) -}}
+{{- $kept := dig "data" dict (lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-earlier" $name)) -}}
+{{- if not .Values.auditor.keepPrevious -}}
+{{- dict | toYaml -}}
+{{- else if and $installed (ne (toYaml $installed) (toYaml $now)) -}}
+{{- dict "config" (get $installed "config.yaml") "registry" (get $installed "locations.csv") | toYaml -}}
+{{- else if hasKey $kept "previous.yaml" -}}
+{{- dict "config" (get $kept "previous.yaml") "registry" (get $kept "previous.csv") | toYaml -}}
+{{- else -}}
+{{- dict | toYaml -}}
+{{- end -}}
+{{- end -}}
+
+{{/* All earlier configurations of the auditor: name to `config` and `registry`. */}}
+{{- define "location-monitor.earlier" -}}
+{{- $all := deepCopy .Values.auditor.earlier -}}
+{{- with include "location-monitor.previous" . | fromYaml -}}
+{{- $_ := set $all "previous" . -}}
+{{- end -}}
+{{- $all | toYaml -}}
+{{- end -}}
+
+{{/* The names of the earlier configurations, newest first, separated by spaces. */}}
+{{- define "location-monitor.earlierNames" -}}
+{{- $all := include "location-monitor.earlier" . | fromYaml -}}
+{{- $names := keys $all | sortAlpha | reverse -}}
+{{- if has "previous" $names -}}
+{{- $names = prepend (without $names "previous") "previous" -}}
+{{- end -}}
+{{- join " " $names -}}
+{{- end -}}
+
+{{/* The sources of the auditor's folder of earlier configurations. Each is beside the registry of its time. */}}
+{{- define "location-monitor.earlierSources" -}}
+{{- $root := .root -}}
+{{- $all := include "location-monitor.earlier" $root | fromYaml -}}
+{{- $fullname := include "location-monitor.fullname" $root -}}
+{{- range $name := .names }}
+{{- $own := (get $all $name).registry }}
+- configMap:
+    name: {{ $fullname }}-earlier
+    items:
+      - {key: {{ $name }}.yaml, path: earlier/{{ $name }}/config.yaml}
+      {{- if $own }}
+      - {key: {{ $name }}.csv, path: earlier/{{ $name }}/locations.csv}
+      {{- end }}
+{{- if and (not $own) (not $root.Values.registry.existingClaim) }}
+- configMap:
+    name: {{ default $fullname $root.Values.registry.existingConfigMap }}
+    items: [{key: locations.csv, path: earlier/{{ $name }}/locations.csv}]
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- define "location-monitor.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -114,7 +175,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- end -}}
 
-{{/* The volumes. Call it with (dict "root" $ "configMap" NAME). */}}
+{{/* The volumes. Call it with (dict "root" $ "configMap" NAME "more" SOURCES). */}}
 {{- define "location-monitor.configVolumes" -}}
 - name: config
   projected:
@@ -126,6 +187,9 @@ seccompProfile: {type: RuntimeDefault}
       - configMap:
           name: {{ . }}
           items: [{key: locations.csv, path: locations.csv}]
+      {{- end }}
+      {{- with .more }}
+      {{- . | nindent 6 }}
       {{- end }}
 {{- with .root.Values.registry.existingClaim }}
 - name: registry
@@ -153,7 +217,7 @@ seccompProfile: {type: RuntimeDefault}
       - secret:
           name: {{ $secrets.personKey.existingSecret }}
           items: [{key: {{ $secrets.personKey.key }}, path: person.key}]
-      {{- range $name, $path := dict "kafkaPassword" "kafka-password" "kafkaCa" "kafka-ca.pem" "redisPassword" "redis-password" "sentinelPassword" "sentinel-password" "redisCa" "redis-ca.pem" }}
+      {{- range $name, $path := dict "signingKey" "signing.key" "kafkaPassword" "kafka-password" "kafkaCa" "kafka-ca.pem" "redisPassword" "redis-password" "sentinelPassword" "sentinel-password" "redisCa" "redis-ca.pem" }}
       {{- $secret := get $secrets $name }}
       {{- if $secret.existingSecret }}
       - secret:
@@ -229,8 +293,42 @@ alerts: {{ add (mul (add $history 2 $lead $period 1) $slot) $day | quote }}
 {{- coalesce .Values.strimzi.user.name (dig "kafka" "username" "" .Values.config) (include "location-monitor.fullname" .) -}}
 {{- end -}}
 
+{{/* The secrets of the values that the namespace lacks. Helm cannot look without a cluster, where it knows no secret. */}}
+{{- define "location-monitor.findSecrets" -}}
+{{- $found := dict -}}
+{{- range dig "items" list (lookup "v1" "Secret" .Release.Namespace "") -}}
+{{- $_ := set $found .metadata.name (default dict .data) -}}
+{{- end -}}
+{{- $wanted := dict "secrets" .Values.secrets -}}
+{{- range $part := list "auditor" "page" -}}
+{{- if (get $.Values $part).enabled -}}{{- $_ := set $wanted $part (get $.Values $part) -}}{{- end -}}
+{{- end -}}
+{{- range $group, $secrets := $wanted -}}
+{{- range $name, $secret := $secrets -}}
+{{- if and $found (kindIs "map" $secret) -}}
+{{- with get $secret "existingSecret" -}}
+{{- if not (hasKey $found .) -}}
+{{- fail (printf "%s.%s.existingSecret is %q: expected a Secret of the namespace %q, which has none of this name. Create it, or correct the name" $group $name . $.Release.Namespace) -}}
+{{- end -}}
+{{- range $key := list "key" "certificateKey" "privateKey" -}}
+{{- if and (hasKey $secret $key) (not (hasKey (get $found $secret.existingSecret) (get $secret $key))) -}}
+{{- fail (printf "%s.%s.%s is %q: expected a key of the Secret %q, which lacks it" $group $name $key (get $secret $key) $secret.existingSecret) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $found (not .Release.IsInstall) (not (lookup "apps/v1" "Deployment" .Release.Namespace (include "location-monitor.fullname" .))) -}}
+{{- fail (printf "the first installation of %q failed, and an upgrade creates no topics: run `helm --namespace %s uninstall %s`, then install it" .Release.Name .Release.Namespace .Release.Name) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What the schema cannot express. Each message names the key. */}}
 {{- define "location-monitor.validate" -}}
+{{- if .Values.preflight.findSecrets -}}
+{{- include "location-monitor.findSecrets" . -}}
+{{- end -}}
 {{- $url := dig "redis" "url" "" .Values.config | toString -}}
 {{- if or (regexMatch "://[^@]*:[^@]+@" $url) (and (contains "?" $url) (not (regexMatch "[?]db=[0-9]+$" $url))) -}}
 {{- fail "config.redis.url contains a password: expected one in a secret, because values are kept in ConfigMaps and in the release. Set secrets.redisPassword.existingSecret, and config.redis.username if there is a user" -}}

@@ -74,7 +74,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Helm:
-    """The program. Options of its commands: `set`, `set_json`, `set_file`."""
+    """The program. Options of its commands, such as `set`, `set_json` and `set_file`, with their values."""
 
     program: Path
     chart: Path = CHART
@@ -95,7 +95,7 @@ class Helm:
     def _run(self, command: Sequence[str], values: Sequence[Path], options: Mapping[str, Sequence[str]]) -> Answer:
         words = [str(self.program), *command, "--namespace", "monitor"]
         words += [word for path in values for word in ("--values", str(path))]
-        words += [word for name, given in options.items() for each in given for word in (_option(name), each)]
+        words += [f"{_option(name)}={each}" for name, given in options.items() for each in given]
         ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
         return Answer(ended.stdout, "" if ended.returncode == 0 else ended.stderr)
 

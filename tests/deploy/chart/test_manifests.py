@@ -20,7 +20,7 @@ from monitor.config.kafka_and_redis import MetricsSettings
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import METRICS
 from monitor.observe.metrics import Metrics
-from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
+from tests.deploy.chart.helm import CASES, CHART, Answer, Helm, render, value_set
 from tests.needed_programs import run_promtool
 
 VERSIONS = ("1.29", "1.37")
@@ -101,7 +101,7 @@ def test_pods_fulfil_the_restricted_standard(rendered: dict[str, Answer]) -> Non
                 assert (security["runAsUser"], security["runAsGroup"]) == (10001, 10001)
                 assert not any("hostPort" in port for port in container.get("ports", ()))
                 assert {"requests", "limits"} <= container["resources"].keys()
-    parts = ("", "-preflight", "-test", "-auditor", "-page")
+    parts = ("", "-preflight", "-preflight-rollback", "-test", "-auditor", "-page")
     assert seen == {f"city-location-monitor{part}" for part in parts}
 
 
@@ -157,28 +157,34 @@ def test_helm_test_detects_readiness(rendered: dict[str, Answer], ready: bool) -
     assert (ended.returncode == 0) is ready, ended.stderr
 
 
-def test_preflight_runs_before_the_release(rendered: dict[str, Answer]) -> None:
-    """Before each installation and upgrade, the hooks run `check` and then `topics`, and end at a refusal."""
-    for case, create in (("minimal", True), ("secure", False)):
-        (job,) = rendered[case].of_kind("Job")
-        pod = job["spec"]["template"]["spec"]
-        assert [container["args"][0] for container in list_containers(pod)] == ["check", "topics"]
-        assert ("--create" in pod["containers"][0]["args"]) is create
-        assert not {"--first-start", "--ledger-lost"} & set(pod["containers"][0]["args"])
-        assert job["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3]
-        hooks = [
-            found for found in rendered[case].manifests if "pre-install" in str(found["metadata"].get("annotations"))
+def list_hook_commands(answer: Answer) -> dict[str, list[list[str]]]:
+    """Return the arguments of the containers of each job, without the configuration, by its hooks."""
+    return {
+        job["metadata"]["annotations"]["helm.sh/hook"]: [
+            [word for word in container["args"] if "config" not in word]
+            for container in list_containers(job["spec"]["template"]["spec"])
         ]
-        assert {found["kind"] for found in hooks} == {"ConfigMap", "Job", "NetworkPolicy"}
-        assert all(found["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade" for found in hooks)
+        for job in answer.of_kind("Job")
+    }
 
 
-def test_upgrade_creates_no_topics(helm: Helm) -> None:
-    """Before an upgrade, the hook compares the topics and creates nothing, so it cannot replace a deleted ledger."""
-    answer = helm.upgrade(value_set("minimal"))
-    (job,) = answer.of_kind("Job")
-    (topics,) = job["spec"]["template"]["spec"]["containers"]
-    assert topics["args"] == ["topics", "--config", "/etc/location-monitor/config.yaml"]
+def test_preflight_runs_before_the_release(helm: Helm, rendered: dict[str, Answer]) -> None:
+    """The hooks run `check` and `topics` before each change, and end at a refusal; only an installation creates topics.
+
+    Otherwise `check --live` refuses what the instances would refuse. A rollback runs the job that the earlier revision
+    has, so this job creates nothing, also if that revision was the installation.
+    """
+    compare = [["check", "--live"], ["topics"]]
+    create = [["check"], ["topics", "--create"]]
+    install, rollback = "pre-install,pre-upgrade", "pre-rollback"
+    assert list_hook_commands(rendered["minimal"]) == {install: create, rollback: compare}
+    assert list_hook_commands(rendered["secure"]) == {install: compare, rollback: compare}
+    assert list_hook_commands(helm.upgrade(value_set("minimal"))) == {install: compare, rollback: compare}
+    for answer in rendered.values():
+        jobs = answer.of_kind("Job")
+        assert all(job["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3] for job in jobs)
+    hooks = [each["metadata"].get("annotations", {}).get("helm.sh/hook", "") for each in rendered["minimal"].manifests]
+    assert sorted(filter(None, hooks)) == sorted([install, rollback, "test", *[f"{install},{rollback}"] * 2])
 
 
 def test_update_waits_for_whole_instances(rendered: dict[str, Answer]) -> None:
@@ -317,19 +323,53 @@ def test_metrics_are_for_prometheus(helm: Helm, rendered: dict[str, Answer]) -> 
     assert list_peers(closed) == [release]
 
 
-def test_notes_say_how_to_change_registry(helm: Helm, tmp_path: Path) -> None:
-    """If Helm cannot see the content of the registry, the notes say how the instances read a new one.
+@pytest.fixture(scope="session")
+def notes(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The notes of each set of values, and of the readers.
 
     Without a cluster Helm shows no notes, so a copy of the chart renders them as the field of an object.
     """
-    shutil.copytree(CHART, tmp_path / "chart")
-    (tmp_path / "chart/templates/NOTES.txt").rename(tmp_path / "chart/files/notes")
+    chart = tmp_path_factory.mktemp("notes") / "chart"
+    shutil.copytree(CHART, chart)
+    (chart / "templates/NOTES.txt").rename(chart / "files/notes")
     template = 'kind: Notes\ntext: {{ tpl (.Files.Get "files/notes") . | quote }}\n'
-    (tmp_path / "chart/templates/notes.yaml").write_text(template, encoding="utf-8")
-    copy = replace(helm, chart=tmp_path / "chart")
-    notes = {name: copy.template(value_set(name)).of_kind("Notes")[0]["text"] for name in ("minimal", "full", "secure")}
+    (chart / "templates/notes.yaml").write_text(template, encoding="utf-8")
+    copy = replace(helm, chart=chart)
+    cases = ("minimal", "full", "secure", "readers")
+    return {case: str(render(copy, case).of_kind("Notes")[0]["text"]) for case in cases}
+
+
+def test_notes_say_how_to_change_registry(notes: dict[str, str]) -> None:
+    """If Helm cannot see the content of the registry, the notes say how the instances read a new one."""
     restart = "rollout restart deployment/city-location-monitor"
-    assert {name for name, text in notes.items() if restart in text} == {"full", "secure"}
+    assert {name for name, text in notes.items() if restart in text} == {"full", "secure", "readers"}
+
+
+def test_notes_name_all_parts(notes: dict[str, str]) -> None:
+    """The notes name the deployments of the auditor and the page and the address of the page, if they are enabled."""
+    for part in (
+        "rollout status deployment/city-location-monitor-auditor",
+        "http://city-location-monitor-page.monitor",
+    ):
+        assert {name for name, text in notes.items() if part in text} == {"readers"}
+
+
+def test_readers_are_scraped(helm: Helm, rendered: dict[str, Answer]) -> None:
+    """With PodMonitors, the auditor and the page have one each, with the label `job` of their alerts."""
+    assert not rendered["readers"].of_kind("PodMonitor")
+    name, given = CASES["readers"]
+    answer = helm.template(value_set(name), set=[*given, "monitoring.podMonitor.enabled=true"])
+    jobs = {}
+    for monitor in answer.of_kind("PodMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        (pod,) = [found for _, metadata, found in list_pods(answer) if wanted <= metadata["labels"].items()]
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        assert endpoint["port"] in {port["name"] for port in pod["containers"][0]["ports"]}
+        jobs[monitor["metadata"]["name"]] = endpoint["relabelings"][0]["replacement"]
+    parts = {part: f"location-monitor-{part}" for part in ("auditor", "page")}
+    assert jobs == {"city-location-monitor": "city-location-monitor"} | {
+        f"city-location-monitor-{part}": job for part, job in parts.items()
+    }
 
 
 def test_autoscaling_counts_each_partition_once(rendered: dict[str, Answer]) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import BaseModel
 
-from monitor import __version__
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.config.kafka_and_redis import find_url_password
+from monitor.config.whole_config import Config
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
 pytestmark = [
@@ -26,9 +28,14 @@ WRONG: dict[str, tuple[str, str]] = {
     "missing section": ("config.privacy=null", "at '/config/privacy': got null, want object"),
     "password in the values": (
         'config.kafka.password="secret"',
-        "at '/config/kafka/password': false schema",
+        "at '/config/kafka/password': value must be 'absent: set secrets.kafkaPassword.existingSecret'",
     ),
-    "path of a secret": ('config.visits.person_key_file="k"', "at '/config/visits/person_key_file': false schema"),
+    "path of a secret": ('config.visits.person_key_file="k"', "'absent: set secrets.personKey.existingSecret'"),
+    "name of an earlier configuration": (
+        'auditor.earlier={"previous":{"config":"a"}}',
+        "invalid propertyName 'previous'",
+    ),
+    "an earlier registry alone": ('auditor.earlier={"2026":{"registry":"a"}}', "at '/auditor/earlier/2026'"),
     "no person key": ('secrets.personKey.existingSecret=""', "at '/secrets/personKey/existingSecret'"),
     "person key as a value": ('secrets.personKey.value="0"', "at '/secrets/personKey': additional properties"),
     "two registries": ('registry.existingClaim="other"', "at '/registry': 'oneOf' failed, subschemas 0, 2 matched"),
@@ -121,6 +128,34 @@ def test_url_without_a_password_is_accepted(helm: Helm, url: str) -> None:
     assert helm.template(value_set("minimal"), set_json=[f'config.redis.url="{url}"']).error == ""
 
 
+def list_secret_keys(section: type[BaseModel]) -> list[str]:
+    """Return the keys of a section that name a file or are a secret, except URLs."""
+    kinds = {name: str(field.annotation) for name, field in section.model_fields.items()}
+    return [name for name, kind in kinds.items() if "Path" in kind or ("Secret" in kind and name != "url")]
+
+
+def test_every_path_is_set_or_refused(helm: Helm) -> None:
+    """Each key of the configuration that names a file, or is a secret, is refused with the value that replaces it."""
+    sections = {
+        name: kind
+        for name, field in Config.model_fields.items()
+        for kind in (field.annotation, *get_args(field.annotation))
+        if isinstance(kind, type) and issubclass(kind, BaseModel)
+    }
+    keys = [(name, key) for name, section in sections.items() for key in list_secret_keys(section)]
+    assert {("signing", "key_file"), ("page", "background"), ("auditor", "cosign_key_file")} <= {*keys}
+    assert len(keys) >= 19
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    for name, key in keys:
+        error = helm.template(value_set("minimal"), set_json=[f'config.{name}.{key}="x"']).error
+        instead = re.search(rf"at '/config/{name}/{key}': value must be 'absent: (?:set ([\w.]+))?", error)
+        assert instead is not None, (name, key, error)
+        assert instead[1] or (name, key) == ("page", "audit_file")
+        found = values
+        for step in (instead[1] or "page").rstrip(",").split("."):
+            found = found[step]
+
+
 def test_missing_values_are_named_together(helm: Helm) -> None:
     """Without any values, one message names the missing sections and the missing secret."""
     error = helm.template().error
@@ -136,7 +171,7 @@ def test_chart_accepts_example_configurations(helm: Helm, root: Path) -> None:
         tree = yaml.safe_load(file.read_text(encoding="utf-8"))
         tree["clock"]["origin"] = str(tree["clock"]["origin"]).replace(" ", "T")  # YAML 1.1 reads a time
         for section in tree.values():
-            for key in [key for key in section if isinstance(section, dict) and key.endswith("file")]:
+            for key in [key for key in section if isinstance(section, dict) and key.endswith(("file", "background"))]:
                 del section[key]
         answer = helm.template(value_set("minimal"), set_json=[f"config={json.dumps(tree)}"])
         assert answer.error == "", file
@@ -219,7 +254,8 @@ def test_schema_describes_every_default_value() -> None:
     compare(schema, given)
 
 
-def test_chart_installs_the_present_version() -> None:
-    """The chart installs the image of the present version."""
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    assert chart["appVersion"] == __version__
+def test_rules_are_a_copy(root: Path) -> None:
+    """The chart's copy of the alerting rules is equal. A symbolic link would break on Windows and in a ZIP archive."""
+    copy = CHART / "files/service.yml"
+    assert copy.read_bytes() == (root / "deploy/prometheus/service.yml").read_bytes()
+    assert not any(path.is_symlink() for path in CHART.rglob("*"))
