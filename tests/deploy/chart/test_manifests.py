@@ -354,6 +354,21 @@ def test_notes_name_all_parts(notes: dict[str, str]) -> None:
         assert {name for name, text in notes.items() if part in text} == {"readers"}
 
 
+def test_page_survives_a_drain(rendered: dict[str, Answer]) -> None:
+    """The page has a budget that selects only its pods, which are spread over nodes and ready when they have read."""
+    answer = rendered["readers"]
+    budgets = {each["metadata"]["name"]: each["spec"] for each in answer.of_kind("PodDisruptionBudget")}
+    budget = budgets["city-location-monitor-page"]
+    assert budget["maxUnavailable"] == 1
+    wanted = budget["selector"]["matchLabels"].items()
+    selected = {name for name, metadata, _ in list_pods(answer) if wanted <= metadata["labels"].items()}
+    assert selected == {"city-location-monitor-page"}
+    pod = next(found for name, _, found in list_pods(answer) if name in selected)
+    spread = {each["topologyKey"]: each["labelSelector"]["matchLabels"] for each in pod["topologySpreadConstraints"]}
+    assert spread == {key: dict(wanted) for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")}
+    assert pod["containers"][0]["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+
+
 def test_readers_are_scraped(helm: Helm, rendered: dict[str, Answer]) -> None:
     """With PodMonitors, the auditor and the page have one each, with the label `job` of their alerts."""
     assert not rendered["readers"].of_kind("PodMonitor")
