@@ -16,7 +16,7 @@ from monitor.service.wiring import Settings, prepare_settings
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
-CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
+CONFIG = Path(__file__).parents[1] / "kit" / "configs" / "demo.yaml"
 
 Publish = Callable[[Iterable[OutputRecord]], None]
 """The type of the fixture `publish`."""

@@ -29,6 +29,7 @@ from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 CONFIG = Path(__file__).parents[2] / "config"
+HOURLY = Path(__file__).parents[1] / "kit" / "configs" / "demo.yaml"
 FIRST = 24
 """The first tick that tests publish."""
 
@@ -139,10 +140,11 @@ class Town:
 def make_town(kafka: SharedKafka, folder: Path) -> Town:
     """Return a town with a topic of its own, of one partition, at the origin of its clock.
 
-    Its configuration is the demo's, with thresholds that few people reach, and a place without coordinates.
+    Its configuration is that of a town with slots of an hour, with thresholds that few people reach. One place has no
+    coordinates.
     """
     shutil.copy(CONFIG / "demo-map.geojson", folder)
-    text = (CONFIG / "demo.yaml").read_text(encoding="utf-8")
+    text = HOURLY.read_text(encoding="utf-8").replace("../../../config/", "")
     text = text.replace("threshold: 60", "threshold: 10").replace("threshold: 80", "threshold: 9")
     (folder / "demo.yaml").write_text(text, encoding="utf-8")
     registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
