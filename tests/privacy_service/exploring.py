@@ -3,7 +3,7 @@
 A step uses few parts of the state: a step of a reader uses the clock, the store and this reader. So a step from states
 that have these parts in common is run once, and its result is put into the other states. Each run checks that the step
 left all other parts as they were. Each 64th repetition runs the step again, which checks that it did not depend on
-them: thousands of steps, of each kind, in each run of the tests.
+them. These are some thousand steps in each run of the tests.
 """
 
 from __future__ import annotations
