@@ -97,7 +97,8 @@ def describe_data(bench: Bench) -> Tree:
 
 def show(setting: OverTimeSetting, outcome: Outcome, **more: object) -> Tree:
     """Return a setting and its outcome."""
-    named = {"threshold": setting.threshold, "epsilon": format_epsilon(setting.epsilon), "answers": setting.answers}
+    epsilon = format_epsilon(setting.visit_epsilon)
+    named = {"threshold": setting.threshold, "epsilon": epsilon, "answers": setting.answers}
     return {**named, **more, **asdict(outcome)}
 
 
@@ -116,8 +117,8 @@ def compute_variants(bench: Bench) -> Iterator[Tree]:
     quarters = bench.make_line(grid=grids.QUARTERS)
     yield show(grids.LIKELY, bench.run(quarters, grids.LIKELY), variant="slots of 6h")
     for answers in grids.ANSWERS[1:]:
-        setting = OverTimeSetting(grids.LIKELY.threshold, grids.LIKELY.epsilon * answers, answers)
-        yield show(setting, bench.run(bench.line, setting), variant=f"k = {answers}, ε = {7 * answers}")
+        setting = grids.LIKELY.with_answers(answers)
+        yield show(setting, bench.run(bench.line, setting), variant=f"k = {answers}")
 
 
 def compute_scenarios(bench: Bench) -> Iterator[Tree]:
@@ -126,6 +127,8 @@ def compute_scenarios(bench: Bench) -> Iterator[Tree]:
         line = bench.make_line(Scenario(earlier=earlier * DAY))
         for setting in (grids.LIKELY, grids.RARE):
             yield show(setting, bench.run(line, setting), earlier=earlier, extra_people=0)
+            again = setting.with_answers(grids.AGAIN)
+            yield show(again, bench.run(line, again), earlier=earlier, extra_people=0)
     line = bench.make_line(Scenario(extra_people=grids.EXTRA_PEOPLE))
     for threshold in (1, 2, 3, 5):
         setting = OverTimeSetting(threshold, Fraction(7, threshold))

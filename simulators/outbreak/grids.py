@@ -31,6 +31,8 @@ LEVELS: Final = (*range(1, 21), *range(22, 61, 2), *range(65, 201, 5))
 EARLIER: Final = tuple(range(5))
 EXTRA_PEOPLE: Final = 2.0
 ANSWERS: Final = (1, 2, 3)
+AGAIN: Final = 2
+"""The k of the settings that are compared with k = 1: after a number, they count what was reported since."""
 
 LIKELY: Final = OverTimeSetting(1, Fraction(7))
 RARE: Final = OverTimeSetting(3, Fraction(7, 3))

@@ -40,7 +40,7 @@ class Outcome:
     false_safe: int
     """Answers "safe" with T or more people in the count."""
     at_threshold: int
-    """All answers then, other than pauses."""
+    """All answers then, other than pauses and answers about what was reported since a number."""
     overtaken: int
     """Answers "safe" with fewer than T people counted, but T or more in hindsight."""
     owed: int
@@ -49,7 +49,8 @@ class Outcome:
     overtaken_95: float
     """`overtaken_median`, `overtaken_95`: the days from the first such "safe" of a place in a row to the last."""
     paused: float
-    """The share of place-days."""
+    since: float
+    """`paused`, `since`: the shares of place-days that were paused, and below T only since a number."""
     worst: float
     median: float
     """`worst`, `median`: the ε that a person paid, from the numbers published."""
@@ -61,7 +62,7 @@ def measure(line: Timeline, answers: Answers, threshold: int) -> Outcome:
     days = [(report.place, int(visit)) for report, visit in zip(line.reports, line.visit_ticks, strict=True)]
     reported = line.report_ticks.tolist()
     delays = [line.find_as_of(row) - line.reports[index].end for index, row in found.items()]
-    safe = ~answers.alarms & ~answers.paused
+    safe = ~(answers.alarms | answers.paused | answers.since)
     reached = line.counts >= threshold
     late = safe & ~reached & (line.in_hindsight >= threshold)
     runs = find_runs(late) * line.grid.length / DAY
@@ -75,12 +76,13 @@ def measure(line: Timeline, answers: Answers, threshold: int) -> Outcome:
         delay_95=_quantile(delays, 0.95) / DAY,
         false_alarms=count_false_alarms(line, answers.alarms),
         false_safe=int((safe & reached).sum()),
-        at_threshold=int((reached & ~answers.paused).sum()),
+        at_threshold=int((reached & ~answers.paused & ~answers.since).sum()),
         overtaken=int(late.sum()),
         owed=int((line.in_hindsight >= threshold).sum()),
         overtaken_median=_quantile(runs, 0.5),
         overtaken_95=_quantile(runs, 0.95),
         paused=float(answers.paused.mean()),
+        since=float(answers.since.mean()),
         worst=float(paid.max()),
         median=float(np.median(paid)),
     )
@@ -116,14 +118,18 @@ def _count_hidden(line: Timeline, answers: Answers, found: dict[int, int]) -> in
 
 
 def _compute_payments(line: Timeline, answers: Answers) -> Floats:
-    """Return the ε that each report paid: that of each number computed from a count with it."""
+    """Return the ε that each report paid: that of each number computed from a count with it.
+
+    An alarm is followed by a pause, or by counts without the reports that it counted. So at most one counts a report.
+    """
     if answers.pays == "once":
         return np.full(len(line.reports), answers.epsilon)
     numbers = np.ones_like(answers.alarms) if answers.pays == "tick" else answers.alarms
     sums = np.pad(np.cumsum(numbers, axis=0, dtype=np.int64), ((1, 0), (0, 0)))
     ends = np.minimum(line.visit_ticks + line.window, line.ticks)
     begins = np.minimum(line.report_ticks, ends)
-    return (sums[ends, line.columns] - sums[begins, line.columns]) * np.float64(answers.epsilon)
+    counted = sums[ends, line.columns] - sums[begins, line.columns]
+    return (counted if answers.pays == "tick" else np.minimum(counted, 1)) * np.float64(answers.epsilon)
 
 
 def _quantile(values: object, share: float) -> float:

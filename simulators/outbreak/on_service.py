@@ -23,11 +23,23 @@ from simulators.service_replay import ALERTS, CONFIG, VISITS, Entry, replay_file
 
 @dataclass(frozen=True, slots=True)
 class OverTimeSetting:
-    """An `over_time` monitor of every place: T, the ε of one place, and k."""
+    """An `over_time` monitor of every place: T, the ε of one place, and k.
+
+    A visit to the place pays `visit_epsilon`, because it is in one number.
+    """
 
     threshold: int
     epsilon: Fraction
     answers: int = 1
+
+    @property
+    def visit_epsilon(self) -> Fraction:
+        """The ε of a number."""
+        return self.epsilon / self.answers
+
+    def with_answers(self, answers: int) -> OverTimeSetting:
+        """Return the setting with other k and the same noise."""
+        return OverTimeSetting(self.threshold, self.visit_epsilon * answers, answers)
 
     @property
     def name(self) -> str:
@@ -65,6 +77,7 @@ class _Watcher:
                 place, found = self.places[entry.location_id], self.answers[entry.monitor]
                 found.alarms[row, place] = entry.status == "noisy_count"
                 found.paused[row, place] = entry.status == "paused"
+                found.since[row, place] = entry.is_below_since
         else:
             rows = self.designated.alarm_rows[self.designated.find(entry.instant)]
             for name, (at, _) in entry.counts.items():
@@ -81,7 +94,7 @@ def run_service(
         FailedError: an answer was "unknown", or the replay failed.
     """
     places = [f"place-{number}" for number in range(line.places)]
-    answers = {setting.name: make_empty(line, float(setting.epsilon / setting.answers)) for setting in settings}
+    answers = {setting.name: make_empty(line, float(setting.visit_epsilon)) for setting in settings}
     watcher = _Watcher(line, answers, designated, {name: row for row, name in enumerate(places)})
     with TemporaryDirectory(prefix="location-monitor-outbreak-") as name:
         folder = Path(name)

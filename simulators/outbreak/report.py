@@ -16,10 +16,10 @@ _SHOWN_WAYS: Final = ("2", "7")
 _WHOLE: Final = 10
 _COLUMNS: Final = (
     *("answers", "warned", "delay", "95 %", "false alarms", "“safe” overtaken", "for days", "paused", "hidden"),
-    "ε paid",
+    *("since", "ε paid"),
 )
 _RARE, _SHOWN_EARLIER = 3, (0, 4)
-"""The T of which only some of the earlier reports are in the table."""
+"""The T of which, as of k = 2, only some of the earlier reports are in the table."""
 
 
 def render_results(results: Tree) -> str:
@@ -61,10 +61,10 @@ def _render_run(results: Tree) -> Iterator[str]:
 def _render_service(results: Tree) -> Iterator[str]:
     yield from _make_header(*_COLUMNS)
     delays = results["data"]["delays"]
-    yield _make_row("published exactly", "100 %", _days(delays[1]), _days(delays[2]), "0", "", "", "0", "0", "∞")
+    yield _make_row("published exactly", "100 %", _days(delays[1]), _days(delays[2]), "0", "", "", "0", "0", "0", "∞")
     for row in results["service"]["outcomes"]:
-        name = f"T = {row['threshold']}, ε = {row['epsilon']}"
-        yield _make_row(name, *_show_outcome(row))
+        again = f", k = {row['answers']}" if row["answers"] > 1 else ""
+        yield _make_row(f"T = {row['threshold']}, ε = {row['epsilon']}{again}", *_show_outcome(row))
     noon = results["service"]["designated"]
     yield _make_row(
         f"12:30, T = 1, ε = {noon['epsilon']}",
@@ -72,7 +72,7 @@ def _render_service(results: Tree) -> Iterator[str]:
         _days(noon["delay_median"]),
         "",
         _short(noon["false_alarms"]),
-        *[""] * 4,
+        *[""] * 5,
         _paid(noon),
     )
     yield ""
@@ -83,7 +83,7 @@ def _show_outcome(row: Tree) -> Iterator[str]:
     yield _short(row["false_alarms"])
     yield f"{row['overtaken']:,} ({_share(row['overtaken'] / max(1, row['owed']))})"
     yield f"{row['overtaken_median']:.0f}, {row['overtaken_95']:.0f}"
-    yield from (_share(row["paused"]), _share(row["hidden"]), _paid(row))
+    yield from (_share(row["paused"]), _share(row["hidden"]), _share(row["since"]), _paid(row))
 
 
 def _paid(row: Tree) -> str:
@@ -125,10 +125,11 @@ def _render_scenarios(results: Tree) -> Iterator[str]:
     for row in results["variants"]:
         yield _make_row(row["variant"], *_show_scenario(row))
     for row in results["scenarios"]:
-        if row["threshold"] == _RARE and row["earlier"] not in _SHOWN_EARLIER:
+        if (row["threshold"] == _RARE or row["answers"] > 1) and row["earlier"] not in _SHOWN_EARLIER:
             continue
         people = f"1 + Poisson({row['extra_people']:g}) people" if row["extra_people"] else ""
-        yield _make_row(people or f"reported {row['earlier']} days earlier", *_show_scenario(row))
+        again = f", k = {row['answers']}" if row["answers"] > 1 else ""
+        yield _make_row((people or f"reported {row['earlier']} days earlier") + again, *_show_scenario(row))
     yield ""
 
 

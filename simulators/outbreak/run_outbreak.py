@@ -118,7 +118,8 @@ def _draw_delays(bench: Bench) -> Canvas:
 def _run_service(bench: Bench, console: Console) -> ServiceRun:
     plan = recommend(bench.epidemic).plan
     planned = OverTimeSetting(plan.threshold, plan.epsilon, plan.design.answers)
-    settings = tuple(dict.fromkeys((grids.LIKELY, planned, grids.RARE)))
+    once = dict.fromkeys((grids.LIKELY, planned, grids.RARE))
+    settings = (*once, *(setting.with_answers(grids.AGAIN) for setting in once))
     return run_service(bench.line, settings, Designated(bench.line, grids.AT_NOON), console)
 
 

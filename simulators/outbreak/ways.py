@@ -47,13 +47,15 @@ MAX_LEAD: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Where a way warns and where it is paused: arrays of (ticks, places). Everything else is "safe".
+    """Where a way warns, where it is paused, and where it is below T only by what was reported since a number.
 
-    A visit pays `epsilon` for each alarm that counts it, for each tick that counts it, or once, as `pays` says.
+    Arrays of (ticks, places). Everything else is "safe". A visit pays `epsilon` if an alarm counts it (each alarm
+    counts other reports), for each tick that counts it, or in any case, as `pays` says.
     """
 
     alarms: Flags
     paused: Flags
+    since: Flags
     epsilon: float
     pays: Literal["alarm", "tick", "once"] = "alarm"
 
@@ -61,7 +63,8 @@ class Answers:
 def make_empty(line: Timeline, epsilon: float) -> Answers:
     """Return answers without an alarm or a pause, whose alarms cost ε."""
     shape = (line.ticks, line.places)
-    return Answers(np.zeros(shape, np.bool_), np.zeros(shape, np.bool_), epsilon)
+    alarms, paused, since = (np.zeros(shape, np.bool_) for _ in range(3))
+    return Answers(alarms, paused, since, epsilon)
 
 
 def answer_one_sided(line: Timeline, epsilon: Fraction, threshold: int, noise: Noise, answers: int = 1) -> Answers:
@@ -82,6 +85,7 @@ def answer_one_sided(line: Timeline, epsilon: Fraction, threshold: int, noise: N
             marks[place], marked[place] = answer.marks, bool(answer.marks)
             found.alarms[tick, place] = answer.status == "noisy_count"
             found.paused[tick, place] = answer.status == "paused"
+            found.since[tick, place] = answer.status == "safe" and since is not None
             resumes_at[place] = answer.resumes_at or 0
     return found
 
@@ -138,7 +142,8 @@ def cover(begin: int, end: int, levels: int) -> Iterator[tuple[int, int]]:
 
 def warn_from(numbers: Counts, level: int, epsilon: float, pays: Literal["tick", "once"]) -> Answers:
     """Warn at each tick whose published number is `level` or more. The choice of the level costs no ε."""
-    return Answers(numbers >= level, np.zeros(numbers.shape, np.bool_), epsilon, pays)
+    never = np.zeros(numbers.shape, np.bool_)
+    return Answers(numbers >= level, never, never, epsilon, pays)
 
 
 def answer_sparse_vector(line: Timeline, epsilon: Fraction, level: int, noise: Noise) -> Answers:

@@ -245,6 +245,17 @@ def test_delays_and_payments(bench: Bench) -> None:
     assert (outcome.worst, outcome.median) == (1000.0, 1000.0)
 
 
+def test_counts_since_a_number_warn_again(bench: Bench) -> None:
+    """With k = 2 the shop warns about the visit of the 6th too, no visit pays twice, and "since" is not "safe"."""
+    answers = answer_one_sided(bench.line, 2 * CERTAIN, 1, bench.noise, 2)
+    outcome = measure(bench.line, answers, 1)
+    assert (outcome.warned, outcome.hidden) == (1, 0)
+    assert (outcome.worst, outcome.median) == (1000.0, 1000.0)
+    assert answers.since.any()
+    assert not (answers.since & (answers.alarms | answers.paused)).any()
+    assert (outcome.false_safe, outcome.at_threshold) == (0, int(answers.alarms.sum()))
+
+
 def test_designated_times_miss_other_visits(bench: Bench) -> None:
     """Only a visit that covers a designated time can raise an alarm about it."""
     certain = [decide(bench.line, AtTimesSetting((at,), 1, CERTAIN), bench.noise) for at in ("10:30", "11:00")]
@@ -274,14 +285,20 @@ def test_command_writes_page(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.servers
 def test_service_agrees(bench: Bench) -> None:
     """Without noise, the running service publishes what its functions decide, and the audit finds nothing."""
-    settings = (OverTimeSetting(1, Fraction(60)), OverTimeSetting(2, Fraction(60)))
+    settings = (
+        OverTimeSetting(1, Fraction(60)),
+        OverTimeSetting(2, Fraction(60)),
+        OverTimeSetting(1, Fraction(120), 2),
+    )
     times = Designated(bench.line, AtTimesSetting(("10:30",), 1, Fraction(60)))
     run = run_service(bench.line, settings, times, Console(file=io.StringIO()))
     assert run.report.ok
     assert (run.report.early, run.report.noise) == (0, 0)
     for setting in settings:
-        expected = answer_one_sided(bench.line, setting.epsilon, setting.threshold, bench.noise)
+        expected = answer_one_sided(bench.line, setting.epsilon, setting.threshold, bench.noise, setting.answers)
         found = run.answers[setting.name]
         assert (found.alarms == expected.alarms).all()
         assert (found.paused == expected.paused).all()
+        assert (found.since == expected.since).all()
+    assert expected.since.any()
     assert run.designated.measure().warned == 1.0
