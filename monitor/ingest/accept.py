@@ -9,6 +9,7 @@ location:
    is A plus the default stay, so a visit without a departure is never cut.
 3. Windows: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
    Otherwise it is expired. Where several answers per window are allowed, it is also stored by its stamp.
+   For upper bounds, it is stored by the bucket of its stamp, if the window of the bucket's last slot has it.
 4. Designated times: a visit counts if it covers a designated time τ, arrived ≤ τ <
    left, that tick c or a later tick still counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a
    later one counts τ if and only if τ + horizon ≥ as_of(c). If a visit covers designated times, and none of them is
@@ -239,6 +240,9 @@ def _make_facts(
     (stay, last), (present, instant) = ((facts.stay, facts.value) for facts in live)
     seen = make_facts(SEEN, stamp=now[stay], row=stays.row[stay], last=last, person=people[stay])
     reported = take_facts(seen, np.flatnonzero(np.isin(seen["row"], parameters.rows_since_ticks)))
+    bucketed = _make_bucketed(parameters, seen)
+    if bucketed.size:  # a row that is counted by buckets alone has no window
+        seen = take_facts(seen, np.flatnonzero(np.isin(seen["row"], parameters.watched_rows)))
     timed = make_facts(PRESENT, stamp=now[present], instant=instant, row=stays.row[present], person=people[present])
     lengths = _make_stays(parameters, stays, timed, present)
     if stays.consent is not None and parameters.counts_consent:
@@ -246,7 +250,21 @@ def _make_facts(
         consenting = take_facts(timed, np.flatnonzero(stays.consent[present] & asked))
         consenting["row"] += CONSENT
         timed = np.concatenate([timed, consenting])
-    return Facts(seen, reported, timed, lengths)
+    return Facts(seen, reported, bucketed, timed, lengths)
+
+
+def _make_bucketed(parameters: Parameters, seen: FactArray) -> FactArray:
+    """Return the facts seen by the bucket of their stamp, if the visit is in the window of the bucket's last slot."""
+    made = [Facts().bucketed]
+    for (length, window), first in parameters.bucket_lengths.items():
+        last = seen["stamp"] // length * length + length - 1
+        rows = np.isin(seen["row"].astype(np.int64) + first, parameters.bucket_sets)
+        of_sets = np.flatnonzero(rows & (seen["last"] > last - window))
+        facts = take_facts(seen, of_sets)
+        facts["row"] += first
+        facts["last"] = last[of_sets]
+        made.append(facts)
+    return np.concatenate(made)
 
 
 def _make_stays(parameters: Parameters, stays: Columns, present: FactArray, stay: Ints) -> FactArray:

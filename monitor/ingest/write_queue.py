@@ -117,10 +117,8 @@ class Batch:
 
     def pack(self, registry: Registry) -> Portions:
         """Return all facts, ready to be written."""
-        joined = (
-            np.concatenate(kind)
-            for kind in zip(*((one.seen, one.reported, one.present, one.stays) for one in self.facts), strict=True)
-        )
+        kinds = ((one.seen, one.reported, one.bucketed, one.present, one.stays) for one in self.facts)
+        joined = (np.concatenate(kind) for kind in zip(*kinds, strict=True))
         return pack_facts(Facts(*joined), registry.shard)
 
 

@@ -9,11 +9,13 @@ from monitor.kinds.decider import MonitorDecider
 from monitor.kinds.dwell.decide import DwellDecider
 from monitor.kinds.hot_spots.decide import HotSpotsDecider
 from monitor.kinds.over_time.decide import OverTimeDecider
+from monitor.kinds.upper_bound.decide import UpperBoundDecider
 
 DECIDERS: Final[dict[str, type[MonitorDecider[Any]]]] = {
     "over_time": OverTimeDecider,
     "at_times": AtTimesDecider,
     "hot_spots": HotSpotsDecider,
     "dwell": DwellDecider,
+    "upper_bound": UpperBoundDecider,
 }
 """The decider of each kind."""

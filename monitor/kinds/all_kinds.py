@@ -11,8 +11,11 @@ from monitor.kinds.configured_monitor import ConfiguredMonitor
 from monitor.kinds.dwell.keys import DwellMonitor
 from monitor.kinds.hot_spots.keys import HotSpotsMonitor
 from monitor.kinds.over_time.keys import OverTimeMonitor
+from monitor.kinds.upper_bound.keys import UpperBoundMonitor
 
-AnyMonitor = Annotated[OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor | DwellMonitor, Field(discriminator="kind")]
+AnyMonitor = Annotated[
+    OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor | DwellMonitor | UpperBoundMonitor, Field(discriminator="kind")
+]
 """One monitor of the configuration."""
 
 KINDS: Final[dict[str, type[ConfiguredMonitor]]] = {
@@ -20,5 +23,6 @@ KINDS: Final[dict[str, type[ConfiguredMonitor]]] = {
     "at_times": AtTimesMonitor,
     "hot_spots": HotSpotsMonitor,
     "dwell": DwellMonitor,
+    "upper_bound": UpperBoundMonitor,
 }
 """The keys of each kind, in the order in which a tick answers the kinds."""

@@ -10,6 +10,7 @@ from monitor.kinds.dwell.words import DwellWords
 from monitor.kinds.hot_spots.words import HotSpotsWords
 from monitor.kinds.over_time.words import OverTimeWords
 from monitor.kinds.timing import Timing
+from monitor.kinds.upper_bound.words import UpperBoundWords
 from monitor.kinds.words import Words
 
 WORDS: Final[dict[str, type[Words[Any]]]] = {
@@ -17,6 +18,7 @@ WORDS: Final[dict[str, type[Words[Any]]]] = {
     "at_times": AtTimesWords,
     "hot_spots": HotSpotsWords,
     "dwell": DwellWords,
+    "upper_bound": UpperBoundWords,
 }
 """The words of each kind, in the order of `KINDS`."""
 

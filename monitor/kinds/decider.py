@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Question, Since, Window
+from monitor.kinds.facts import BucketCount, Question, Since, Window
 from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.noise import Noise
@@ -62,6 +62,11 @@ class MonitorDecider(ABC, Generic[M]):
 
     def list_since(self, shard: int, tick: int, state: AnswerState) -> tuple[Since, ...]:
         """Return the counts to read in a shard by what was reported since an earlier answer."""
+        del shard, tick, state
+        return ()
+
+    def list_buckets(self, shard: int, tick: int, state: AnswerState) -> tuple[BucketCount, ...]:
+        """Return the buckets to count in a shard."""
         del shard, tick, state
         return ()
 

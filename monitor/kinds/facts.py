@@ -2,7 +2,8 @@
 
 There are two kinds of facts: a person was last seen at a watched location in a slot, and a person was at a location at
 a designated time. If people are also counted by what was reported since an earlier tick, the latest stamp of a person's
-visits is a fact too. Facts are only added. Writing a fact again, from any instance and in any order, changes nothing.
+visits is a fact too. If people are counted by buckets, the bucket in which a person was reported is a fact. Facts
+are only added. Writing a fact again, from any instance and in any order, changes nothing.
 Counts are derived from the facts.
 
 Each fact has a stamp: the slot c in which its record was stamped. Tick t counts the facts with c ≤ t and no others. The
@@ -73,7 +74,8 @@ class Facts:
     """The facts that records add, as structured arrays, each with the stamp c of its record; shape (n,).
 
     `seen` (`SEEN`): people who were seen at a row, and the last slot of the visit. `reported` (`SEEN`): the same for
-    the rows whose people are also counted by what was reported since an earlier tick. `present` (`PRESENT`): people who
+    the rows whose people are also counted by what was reported since an earlier tick. `bucketed` (`SEEN`): the number
+    of a set of buckets as row, and the last slot of the bucket. `present` (`PRESENT`): people who
     were present at a row at a designated time; if lower bounds are published, also the same with `CONSENT` added to the
     row, for people who consented. `stays` (`STAY`): lengths of visits in seconds, if a monitor needs them; of
     several lengths of a person at a row, the longest counts.
@@ -81,12 +83,13 @@ class Facts:
 
     seen: FactArray = field(default_factory=lambda: np.empty(0, SEEN))
     reported: FactArray = field(default_factory=lambda: np.empty(0, SEEN))
+    bucketed: FactArray = field(default_factory=lambda: np.empty(0, SEEN))
     present: FactArray = field(default_factory=lambda: np.empty(0, PRESENT))
     stays: FactArray = field(default_factory=lambda: np.empty(0, STAY))
 
     def __len__(self) -> int:
         """Return the number of facts of all kinds."""
-        return self.seen.size + self.reported.size + self.present.size + self.stays.size
+        return self.seen.size + self.reported.size + self.bucketed.size + self.present.size + self.stays.size
 
 
 class Portion(NamedTuple):
@@ -106,7 +109,8 @@ class NeededFacts:
     """The facts that the answers of a monitor are computed from.
 
     `rows`: the locations whose people are counted in windows of `window` slots. `since_ticks`: whether they are also
-    counted by what was reported since an earlier tick. `times`: the designated times about
+    counted by what was reported since an earlier tick. `bucket`: if they are counted by buckets instead, in which they
+    were reported, the slots of a bucket, else 0. `times`: the designated times about
     which people are counted at all locations, for `horizon` microseconds each. `consenting`: whether people who
     consented are also counted. `longest`: if lengths of visits are read, the longest one in seconds, else 0.
     """
@@ -114,6 +118,7 @@ class NeededFacts:
     rows: tuple[int, ...] = ()
     window: int = 0
     since_ticks: bool = False
+    bucket: int = 0
     times: Schedule | None = None
     horizon: int = 0
     consenting: bool = False
@@ -135,13 +140,24 @@ class Since(NamedTuple):
     row: int
 
 
+class BucketCount(NamedTuple):
+    """A question: the number of people in a set of `Parameters.bucket_sets` who were reported in one bucket.
+
+    `last`: the last slot of the bucket.
+    """
+
+    number: int
+    last: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """The counts to read from one shard: windows, and designated times.
 
     `consenting`: the times among `times` for which the people who consented are also counted. `stays`: the designated
     times for which the lengths of visits are read. `since`: the counts by what was reported since an earlier tick.
-    `tick`: the tick that the counts are for. Without a tick, the question opens no slot.
+    `buckets`: the counts of buckets. `tick`: the tick that the counts are for. Without a tick, the question opens no
+    slot.
     """
 
     windows: Sequence[Window] = ()
@@ -150,6 +166,7 @@ class Question:
     consenting: tuple[int, ...] = ()
     stays: tuple[int, ...] = ()
     since: tuple[Since, ...] = ()
+    buckets: tuple[BucketCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +177,7 @@ class Reading:
     is this slot or a later one. `evicted_before`: facts about earlier slots were evicted from the windows.
     `times_evicted_until`: designated times up to this instant were evicted. `time`: the store's clock, an instant.
     `counts`: distinct people, aligned with the question's windows and their rows. `since`: distinct people by what was
-    reported since an earlier tick. `present`: by designated time,
+    reported since an earlier tick. `buckets`: distinct people by bucket. `present`: by designated time,
     distinct people by location, aligned with the shard's rows in registry order. `consenting`: the same for people who
     consented. `stays`: by designated time, the person, row and length in seconds of each visit, in any order.
     `settled`: the counts include the facts stamped up to the question's tick and no others. It is False if the store's
@@ -178,6 +195,7 @@ class Reading:
     consenting: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     stays: Mapping[int, Sequence[tuple[bytes, int, int]]] = field(default_factory=dict)
     since: Mapping[Since, int] = field(default_factory=dict)
+    buckets: Mapping[BucketCount, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

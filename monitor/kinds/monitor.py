@@ -75,6 +75,18 @@ class Monitor(ABC):
         del registry
         return ()
 
+    def covers(self, registry: Registry, location: str, mark: Mark) -> bool:
+        """Return whether the charge of this monitor includes a published number of one of its locations.
+
+        Numbers of rules that `list_rules` returns are not asked for: the period check adds them up itself.
+        """
+        del registry, location, mark
+        return False
+
+    def find_first_known(self, complete_from: int) -> int:
+        """Return the first tick that can answer, if the facts are complete for visits from a slot on."""
+        return complete_from + self.needed.window - 1
+
     @property
     def charged_times(self) -> tuple[ChargedTimes, ...]:
         """What is charged per designated time: first the answers themselves, then what is charged in addition."""

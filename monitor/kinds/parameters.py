@@ -75,7 +75,8 @@ class Parameters:
     @cached_property
     def watched_rows(self) -> NDArray[np.int64]:
         """The rows whose people are counted in windows, sorted."""
-        return np.unique(np.array([row for needed in self.needed for row in needed.rows], np.int64))
+        rows = [row for needed in self.needed if not needed.bucket for row in needed.rows]
+        return np.unique(np.array(rows, np.int64))
 
     @cached_property
     def rows_since_ticks(self) -> NDArray[np.int64]:
@@ -85,8 +86,29 @@ class Parameters:
 
     @cached_property
     def widest_window(self) -> int:
-        """The longest window of any monitor, in slots; 0 if there is none."""
-        return max((needed.window for needed in self.needed), default=0)
+        """The number of slots, up to that of a tick, that any window or late number counts; 0 if there is none."""
+        return max((self._find_reach(needed) for needed in self.needed), default=0)
+
+    def _find_reach(self, needed: NeededFacts) -> int:
+        """Return the slots of a window. Buckets that still count may be drawn late, and also have their window each."""
+        return needed.window + (needed.window + self.max_lead - 1 if needed.bucket else 0)
+
+    @cached_property
+    def bucket_lengths(self) -> Mapping[tuple[int, int], int]:
+        """By the slots of a bucket and of its window, the number of the set of people by bucket at the first row."""
+        lengths = {(needed.bucket, needed.window) for needed in self.needed if needed.bucket}
+        return {both: len(self.registry.ids) * index for index, both in enumerate(sorted(lengths))}
+
+    @cached_property
+    def bucket_sets(self) -> NDArray[np.int64]:
+        """The numbers of all sets of people by bucket, sorted. A set has the people of one row."""
+        sets = {
+            self.bucket_lengths[needed.bucket, needed.window] + row
+            for needed in self.needed
+            if needed.bucket
+            for row in needed.rows
+        }
+        return np.array(sorted(sets), np.int64)
 
     @cached_property
     def row_window(self) -> NDArray[np.int64]:

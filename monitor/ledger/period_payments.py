@@ -19,10 +19,13 @@ from typing import Final
 from monitor.errors import PeriodError
 from monitor.kinds.designated_times.charged_times import ChargedTimes
 from monitor.kinds.locations import find_shard
+from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import Spent, find_later
 from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.over_time import Mark
 from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place, compute_most_paid
+from monitor.privacy.upper_bound import compute_most_numbers
 from monitor.records.charges_record import Charges, TimeCharges
 from monitor.records.fields import encode, read_epsilon
 from monitor.time.instants import DAY, format_instant
@@ -152,12 +155,12 @@ class PeriodPayments:
 
     def compute_total(self, tick: int) -> Fraction:
         """Return the most that one person may pay, if no tick before `tick` will be decided any more."""
-        times = self._carried_over.compute_excess(tick) + self._other_times_total
+        others = self._carried_over.compute_excess(tick) + self._other_times_total + self._other_buckets_total
         if self._is_unchanged:
-            return self._worst + times
+            return self._worst + others
         places = [place.without_answers_before(tick) for place in self._places]
         over_time = compute_most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
-        return self._worst + max(Fraction(0), over_time - self._own) + times
+        return self._worst + max(Fraction(0), over_time - self._own) + others
 
     def find_fitting_tick(self, stated: Fraction, tick: int) -> int | None:
         """Return the first tick at which the total fits, if no tick is decided until then; None if it never fits."""
@@ -235,10 +238,34 @@ class PeriodPayments:
             )
             for partition, charges in self._others.items()
             for monitor in charges.places or ()
+            if monitor.bucket is None
             for epsilon, places in monitor.shares.items()
             for place in places
             if self._find_partition(place) == partition
         }
+
+    @cached_property
+    def _other_buckets_total(self) -> Fraction:
+        """The ε that other configurations may charge for buckets at all places, in addition to this one.
+
+        A bucket has one number, whichever owner draws it. So the charges of an equal monitor count once.
+        """
+        parameters = self._parameters
+        own = [each for monitor in parameters.monitors for each in monitor.declare_places(parameters.registry)]
+        return sum(
+            (
+                read_epsilon(epsilon)
+                / monitor.answers
+                * compute_most_numbers(monitor.bucket, monitor.window, charges.max_lead, parameters.period_slots)
+                for partition, charges in self._others.items()
+                for monitor in charges.places or ()
+                if monitor.bucket is not None and (monitor not in own or charges.max_lead != parameters.max_lead)
+                for epsilon, places in monitor.shares.items()
+                for place in places
+                if self._find_partition(place) == partition
+            ),
+            Fraction(0),
+        )
 
     def _find_partition(self, place: str) -> int:
         return find_shard(place, self._parameters.registry.shards) % len(self._spent)
@@ -250,7 +277,9 @@ class PeriodPayments:
 
     @cached_property
     def _places(self) -> tuple[Place, ...]:
-        marked = {key: spent for spent in self._spent.values() for key in spent.marks}
+        marked = {
+            key: spent for spent in self._spent.values() for key in spent.marks if self._list_uncovered(key, spent)
+        }
         keys = marked.keys() | self._bounds.keys() | self._other_bounds.keys()
         return tuple(self._build_place(key, marked.get(key)) for key in keys)
 
@@ -262,10 +291,22 @@ class PeriodPayments:
         mark_lifetime = 0 if bound is None else bound.mark_lifetime
         paid = (
             PaidAnswer.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
-            for mark, max_lead in spent.marks[key]
+            for mark, max_lead in self._list_uncovered(key, spent)
         )
         begins = _BEGINNING if spent.last_tick is None else spent.last_tick + (key not in spent.unanswered)
         return Place(tuple(paid), bound, begins)
+
+    def _list_uncovered(self, key: _Watched, spent: Spent) -> list[tuple[Mark, int | None]]:
+        """Return the marks of a place that the charge of its present monitor does not include, each with its F."""
+        monitor = self._monitors.get(key[0])
+        if monitor is None:
+            return list(spent.marks[key])
+        registry = self._parameters.registry
+        return [(mark, lead) for mark, lead in spent.marks[key] if not monitor.covers(registry, key[1], mark)]
+
+    @cached_property
+    def _monitors(self) -> Mapping[str, Monitor]:
+        return {monitor.name: monitor for monitor in self._parameters.monitors}
 
     @cached_property
     def _is_unchanged(self) -> bool:

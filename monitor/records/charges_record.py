@@ -13,13 +13,14 @@ from msgspec import Meta, Struct
 from monitor.records.fields import Digest, Epsilon, Positive, Whole, read_epsilon
 
 
-class PlaceCharges(Struct, frozen=True):
-    """The charges of one `over_time` monitor."""
+class PlaceCharges(Struct, frozen=True, omit_defaults=True):
+    """The charges of one monitor of listed places."""
 
     monitor: str
-    answers: Annotated[Positive, Meta(description="Noisy answers per window.")]
+    answers: Annotated[Positive, Meta(description="Noisy answers per window; of kind upper_bound, numbers per window.")]
     window: Annotated[Positive, Meta(description="In slots.")]
     shares: Annotated[dict[str, tuple[str, ...]], Meta(description="Location ids by their ε.")]
+    bucket: Annotated[Positive | None, Meta(description="Only of kind upper_bound: the slots of a bucket.")] = None
 
     def __post_init__(self) -> None:
         """Raise EpsilonError if a key of `shares` is not an ε."""

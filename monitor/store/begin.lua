@@ -4,7 +4,7 @@
 -- KEYS[1]      meta: the shard's hash
 -- KEYS[2]      the waiting facts
 -- KEYS[3]      a key that never exists, so that a cluster refuses the script while it moves the shard
--- KEYS[4..3+w] the windows, and the reports of rows
+-- KEYS[4..3+w] the windows, and the reports and buckets of rows
 -- KEYS[4+w..]  every set of a designated time that the shard may have
 -- ARGV[1]      the present instant (µs) of a simulated clock; empty to use the server's clock
 -- ARGV[2]      the origin of the slot grid (µs)
@@ -14,7 +14,7 @@
 -- ARGV[5]      the field of the partition's progress
 -- ARGV[6]      the offset to start at
 -- ARGV[7]      complete_from: facts read from that offset are complete for visits that end in this slot or later
--- ARGV[8]      w: the number of windows and reports
+-- ARGV[8]      w: the number of windows, reports and buckets
 --
 -- Returns the partition's progress, as the string that is stored, because Lua would round a large number.
 

@@ -4,7 +4,8 @@
 -- be moved there. Later facts wait in a sorted set, ordered by stamp. `shown` is the latest stamp of any fact in the
 -- windows. Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
 
--- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), r (reported), p (present) or d (stays)
+-- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), r (reported), b (bucketed), p (present)
+-- or d (stays)
 local HEADER = 9
 local SEEN, PRESENT, STAY = 20, 28, 32  -- bytes of a packed fact (monitor/store/packing.py)
 local PORTION = 2000      -- facts per command
@@ -12,8 +13,8 @@ local MERGED = 50000      -- facts after which a script stops merging, so that t
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.kinds.facts.COMPLETE_FROM_START
 
-local MARK = ''           -- the member of each window, of the reports of each row, and of the waiting facts that is not
-                          -- a fact; its score is +inf
+local MARK = ''           -- the member of each window, of the reports and the buckets of each row, and of the waiting
+                          -- facts that is not a fact; its score is +inf
 
 -- Stop if a key that every begun shard has is missing: the server lost a part of the shard, as when a move to another
 -- server was broken off. Delete the shard's hash first, with its progress, so that nobody relies on the rest. The facts
@@ -75,13 +76,15 @@ local function was_renewed_before(meta, seconds)
   return not passed or passed < 0 or passed > seconds
 end
 
--- Add facts of a row to its window. `slots`: the last slot as text, by its difference to the stamp (4 bytes).
-local function add_people(key, count, blob, at, slots)
+-- Add facts of a row to its window, or to its buckets: there, a member is one person in one bucket. `slots`: the last slot
+-- as text, by its difference to the stamp (4 bytes).
+local function add_people(key, count, blob, at, slots, bucketed)
   for first = 0, count - 1, PORTION do
     local size = math.min(PORTION, count - first)
     local people = {struct.unpack(string.rep('c4c16', size), blob, at + SEEN * first)}
     for i = 1, 2 * size, 2 do
       people[i] = slots[people[i]]
+      people[i + 1] = bucketed and people[i] .. people[i + 1] or people[i + 1]
     end
     redis.call('ZADD', key, 'GT', unpack(people, 1, 2 * size))  -- the last element is a position
   end
@@ -100,7 +103,7 @@ local function add_reports(key, count, blob, at, stamp)
   end
 end
 
--- Return the keys of the windows or reports in a block, and the number of facts of each. They begin with the prefix.
+-- Return the keys of the windows, reports or buckets in a block, and the number of facts of each. They begin with the prefix.
 local function read_groups(prefix, blob, from)
   local keys, counts = {}, {}
   for group = 1, struct.unpack('>I4', blob, from) do
@@ -110,9 +113,9 @@ local function read_groups(prefix, blob, from)
   return keys, counts
 end
 
--- Add packed facts to the windows (s) or to the reports (r) of rows, beginning at a place in the blob.
+-- Add packed facts to the windows (s), the reports (r) or the buckets (b) of rows, beginning at a place in the blob.
 local function add_seen(meta, prefix, kind, stamp, blob, from, expiry)
-  local keys, counts = read_groups(prefix .. (kind == 's' and 'w:' or 'r:'), blob, from)
+  local keys, counts = read_groups(prefix .. (kind == 's' and 'w:' or kind .. ':'), blob, from)
   require_all(meta, keys)
   local slots = setmetatable({}, {__index = function(slots, lead)
     slots[lead] = string.format('%.0f', stamp + struct.unpack('>i4', lead))
@@ -120,10 +123,10 @@ local function add_seen(meta, prefix, kind, stamp, blob, from, expiry)
   end})
   local renew, at = was_renewed_before(meta, expiry / 2), from + 4 + 8 * #keys
   for i, key in ipairs(keys) do
-    if kind == 's' then
-      add_people(key, counts[i], blob, at, slots)
-    else
+    if kind == 'r' then
       add_reports(key, counts[i], blob, at, string.format('%.0f', stamp))
+    else
+      add_people(key, counts[i], blob, at, slots, kind == 'b')
     end
     at = at + SEEN * counts[i]
     if renew then
@@ -178,7 +181,7 @@ end
 local function add(meta, kind, stamp, blob, from, expiry)
   raise_shown(meta, stamp)
   local prefix = string.sub(meta, 1, -5)
-  if kind == 's' or kind == 'r' then
+  if kind == 's' or kind == 'r' or kind == 'b' then
     add_seen(meta, prefix, kind, stamp, blob, from, expiry)
   else
     add_timed(meta, prefix, kind, blob, from, expiry)
@@ -204,8 +207,8 @@ local function merge(meta, waiting, slot, expiry)
 end
 
 -- Initialize a shard without `opened`. It is emptied first, because nothing shows which facts its keys contain. Then the
--- waiting facts, every window and the reports of every row get their mark, so that one that is missing later is noticed.
--- `windows`: how many of the keys from KEYS[4] on are windows or reports.
+-- waiting facts, every window, and the reports and buckets of every row get their mark, so that one that is missing later is noticed.
+-- `windows`: how many of the keys from KEYS[4] on are windows, reports or buckets.
 local function begin_shard(meta, slot, windows, expiry)
   if redis.call('HEXISTS', meta, 'opened') == 1 then
     return

@@ -9,12 +9,15 @@
 -- ARGV[7]        w: the number of windows
 -- ARGV[8]        d: the number of designated times whose people are asked for
 -- ARGV[9]        r: the number of counts by what was reported since an earlier tick
--- ARGV[10..9+2w] by window: its first slot, and rows (4 bytes each, big-endian)
+-- ARGV[10]       b: the number of counts of buckets
+-- ARGV[11..10+2w] by window: its first slot, and rows (4 bytes each, big-endian)
 -- the next 3r    by count: the first slot of the window, the earlier tick, and the row
+-- the next 2b    by count: the number of the set, and the last slot of the bucket
 -- the rest       the d designated times, then those whose lengths of visits are asked for
 --
 -- Returns {1 or 0, the counts by row, {field, value, field, value, …} of the hash, {seconds, microseconds} of the
--- server's clock, the members of each set of a designated time in one string, {member, length, …} of each, the r counts}.
+-- server's clock, the members of each set of a designated time in one string, {member, length, …} of each, the r counts, the b
+-- counts}.
 -- Returns 0, and nothing that was asked for, if the windows lack facts of the tick, or have others.
 
 local meta, prefix = KEYS[1], string.sub(KEYS[1], 1, -5)
@@ -38,7 +41,7 @@ end
 -- again later still belongs to the window.
 local function count_windows(last)
   local counts, begun = {}, redis.call('HEXISTS', meta, 'opened') == 1
-  for i = 10, last, 2 do
+  for i = 11, last, 2 do
     local start, rows = ARGV[i], ARGV[i + 1]
     for place = 1, #rows, 4 do
       local people = redis.call('ZCOUNT', prefix .. 'w:' .. struct.unpack('>I4', rows, place), start, '+inf')
@@ -72,6 +75,19 @@ local function count_since(first, last)
   return counts
 end
 
+-- Return, by question, the number of people who were reported in a bucket.
+local function count_buckets(first, last)
+  local counts, begun = {}, redis.call('HEXISTS', meta, 'opened') == 1
+  for i = first, last, 2 do
+    local key = prefix .. 'b:' .. ARGV[i]
+    if begun then
+      require_all(meta, {key})
+    end
+    counts[#counts + 1] = redis.call('ZCOUNT', key, ARGV[i + 1], ARGV[i + 1])
+  end
+  return counts
+end
+
 -- Return the people and the lengths of visits at designated times.
 local function read_times(first, last)
   local members, lengths = {}, {}
@@ -92,13 +108,15 @@ local function read_times(first, last)
   return members, lengths
 end
 
-local counts, since, members, lengths = {}, {}, {}, {}
+local counts, since, buckets, members, lengths = {}, {}, {}, {}, {}
 local settled = ARGV[5] == '' or settle(tonumber(ARGV[5]))
 if settled then
-  local windows = 9 + 2 * ARGV[7]
-  local last = windows + 3 * ARGV[9]
+  local windows = 10 + 2 * ARGV[7]
+  local reports = windows + 3 * ARGV[9]
+  local last = reports + 2 * ARGV[10]
   counts = count_windows(windows)
-  since = count_since(windows + 1, last)
+  since = count_since(windows + 1, reports)
+  buckets = count_buckets(reports + 1, last)
   members, lengths = read_times(last + 1, last + ARGV[8])
 end
-return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME'), members, lengths, since}
+return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME'), members, lengths, since, buckets}

@@ -3,15 +3,15 @@
 -- an eighth of it has passed. (Renewing it at each tick would write a line to the append-only file for each key.)
 --
 -- KEYS[1..3]         as in begin.lua
--- KEYS[4..3+w]       the windows, then the reports of rows
+-- KEYS[4..3+w]       the windows, then the reports and buckets of rows
 -- KEYS[4+w..3+w+d]   sets of designated times to delete, of people and of lengths
 -- KEYS[4+w+d..]      the sets of designated times to keep
 -- ARGV[1]            expiry of meta in seconds, as ARGV[4] in begin.lua
--- ARGV[2]            w: the number of windows and reports
+-- ARGV[2]            w: the number of windows, reports and buckets
 -- ARGV[3]            d: the number of sets to delete
 -- ARGV[4]            evicted_before: facts about slots before this one are removed
--- ARGV[5]            r: how many of them are reports
--- ARGV[6]            reports stamped before this slot are removed, because their visits end before `evicted_before`
+-- ARGV[5]            r: how many of them are reports or buckets
+-- ARGV[6]            reports stamped before this slot, and buckets that end before it, are removed, because their visits end before `evicted_before`
 -- ARGV[7]            times_evicted_until: the latest designated time to delete; missing if d = 0
 --
 -- `evicted_before` and `times_evicted_until` are raised (never lowered) before anything is removed. An error stops a

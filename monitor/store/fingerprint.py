@@ -59,5 +59,7 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
     }
     if parameters.rows_since_ticks.size:
         deciding["since_ticks"] = parameters.rows_since_ticks.tolist()
+    if parameters.bucket_sets.size:
+        deciding["buckets"] = [parameters.bucket_sets.tolist(), list(parameters.bucket_lengths)]
     deciding |= key
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]

@@ -8,6 +8,8 @@
     {name:fingerprint:shard}:r:<row>      sorted set, for monitors with several answers per window: by lead (the last
                                           slot of a visit to the row minus the stamp of its record, 4 bytes) and person
                                           (16 bytes), the latest stamp
+    {name:fingerprint:shard}:b:<set>      sorted set, for upper bounds, by number of `Parameters.bucket_sets`: the last
+                                          slot of a bucket as text, then the person (16 bytes), by this slot
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
     {name:fingerprint:shard}:d:<instant>  sorted set, at a time with lengths of visits: the same members, by the
                                           length of the visit in seconds
@@ -15,8 +17,9 @@
                                           shard (docs/architecture.md, section 3)
     {name:fingerprint:0}:rights           no data: a script uses this key to test whether the user may run each command
 
-Each window, the reports of each row and the waiting facts also contain one member that is no fact: the empty string,
-with the score +inf. It exists from the beginning of the shard on, so a script notices if such a key is lost.
+Each window, the reports and the buckets of each row, and the waiting facts also contain one member that is no fact: the
+empty string, with the score +inf. It exists from the beginning of the shard on, so a script notices if such a key is
+lost.
 
 The text in braces is the hash tag. It places all keys of a shard in one slot of Redis Cluster, as scripts require.
 """
@@ -83,6 +86,10 @@ class Keys:
     def reports(self, shard: int, row: int) -> str:
         """Return the key of the reports about a watched row, by their stamps."""
         return f"{self.tag(shard)}:r:{row}"
+
+    def buckets(self, shard: int, number: int) -> str:
+        """Return the key of the people by the bucket in which they were reported."""
+        return f"{self.tag(shard)}:b:{number}"
 
     def time(self, shard: int, instant: int) -> str:
         """Return the key of the people present at a designated time."""

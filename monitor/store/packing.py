@@ -4,6 +4,8 @@
   row and the number of its facts (4 bytes each); and by fact the last slot of the visit minus the stamp c (4 bytes,
   signed) and the person's keyed hash (16 bytes).
 * Member of the reports of a row: a packed fact without its row. The score is the stamp.
+* Bucketed: as seen, with the number of a set of buckets (`Parameters.bucket_sets`) in place of the row, and the last
+  slot of the bucket in place of that of the visit. Member of the set: this slot as text, and the person's keyed hash.
 * Present, sorted by instant: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the
   person's keyed hash.
 * Stay, sorted by instant: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes,
@@ -51,11 +53,12 @@ def pack_facts(facts: Facts, shard: Ints) -> dict[int, list[Portion]]:
     for kind, order, of_kind in (
         ("s", "row", facts.seen),
         ("r", "row", facts.reported),
+        ("b", "row", facts.bucketed),
         ("p", "instant", facts.present),
         ("d", "instant", facts.stays),
     ):
         # numpy sorts integers of at most 16 bits in linear time.
-        shards = shard[of_kind["row"] % CONSENT].astype(np.min_scalar_type(int(shard.max())))
+        shards = shard[of_kind["row"] % CONSENT % shard.size].astype(np.min_scalar_type(int(shard.max())))
         for number, of_shard in _split(shards, of_kind):
             for stamp, of_stamp in _split(of_shard["stamp"], of_shard):
                 ordered = take_facts(of_stamp, np.argsort(of_stamp[order]))
@@ -94,6 +97,7 @@ def _pack_timed(form: np.dtype[np.void], facts: FactArray) -> bytes:
 _PACKERS: Final[Mapping[str, Callable[[FactArray], bytes]]] = {
     "s": _pack_seen,
     "r": _pack_seen,
+    "b": _pack_seen,
     "p": partial(_pack_timed, _PRESENT),
     "d": partial(_pack_timed, _STAY),
 }

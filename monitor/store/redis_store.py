@@ -74,6 +74,7 @@ class RedisStore:
         self._all = range(parameters.registry.shards)
         self._watched = _group_by_shard(parameters, parameters.watched_rows)
         self._reported = _group_by_shard(parameters, parameters.rows_since_ticks)
+        self._bucketed = _group_by_shard(parameters, parameters.bucket_sets)
         # Twice the time in which facts can be counted, with F slots ahead. With a shorter expiry, a jump of Redis's
         # clock could delete facts that still count. Scripts keep facts twice as long as the progress which claims them.
         self._expiry = max(
@@ -122,9 +123,10 @@ class RedisStore:
         return self._parameters.list_times_between(now - kept, now + kept)
 
     def _list_windows(self, shard: int) -> list[str]:
-        """Return the keys of windows, then those of reports."""
+        """Return the keys of windows, then those of reports and of buckets."""
         windows = [self._keys.window(shard, row) for row in self._watched[shard]]
-        return windows + [self._keys.reports(shard, row) for row in self._reported[shard]]
+        reports = [self._keys.reports(shard, row) for row in self._reported[shard]]
+        return [*windows, *reports, *(self._keys.buckets(shard, number) for number in self._bucketed[shard])]
 
     def _list_time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         """Return the keys of designated times: one each, and one more if lengths of visits are read."""
@@ -206,14 +208,15 @@ class RedisStore:
             len(question.windows),
             len(question.times),
             len(question.since),
+            len(question.buckets),
             *windows,
-            *(part for asked in question.since for part in asked),
+            *(part for asked in (*question.since, *question.buckets) for part in asked),
             *question.times,
             *question.stays,
         )
 
     def _parse_reading(self, shard: int, question: Question, reply: Sequence[Any]) -> Reading:
-        settled, counts, meta, time, members, lengths, since = reply
+        settled, counts, meta, time, members, lengths, since, buckets = reply
         present, consenting = {}, {}
         for instant, of_time in zip(question.times, members, strict=bool(settled)):
             present[instant], agreed = count_members(of_time, self._rows[shard])
@@ -231,6 +234,7 @@ class RedisStore:
             settled=settled == 1,
             consenting=consenting,
             since=dict(zip(question.since, since, strict=bool(settled))),
+            buckets=dict(zip(question.buckets, buckets, strict=bool(settled))),
             stays={
                 instant: read_stays(of_time[::2], of_time[1::2])
                 for instant, of_time in zip(question.stays, lengths, strict=bool(settled))
@@ -249,7 +253,8 @@ class RedisStore:
             dropped, kept = (self._list_time_keys(shard, instants) for instants in (drop, keep))
             keys = [*self._declare_keys(shard), *windows, *dropped, *kept]
             latest = [max(drop)] if drop else []
-            numbers = self._expiry, len(windows), len(dropped), before, len(self._reported[shard])
+            reports = len(windows) - len(self._watched[shard])
+            numbers = self._expiry, len(windows), len(dropped), before, reports
             work[shard] = _make_eval("evict", keys, *numbers, before - self._parameters.max_lead, *latest)
         self._run(work)
 
@@ -342,9 +347,10 @@ class RedisStore:
 
 
 def _group_by_shard(parameters: Parameters, rows: NDArray[np.int64]) -> list[list[int]]:
-    """Return the rows of each shard."""
+    """Return the rows, or the sets of buckets of rows, of each shard."""
     grouped: list[list[int]] = [[] for _ in range(parameters.registry.shards)]
-    for row, shard in zip(rows.tolist(), parameters.registry.shard[rows].tolist(), strict=True):
+    shards = parameters.registry.shard
+    for row, shard in zip(rows.tolist(), shards[rows % shards.size].tolist(), strict=True):
         grouped[shard].append(row)
     return grouped
 

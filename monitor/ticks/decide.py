@@ -55,8 +55,9 @@ class Decider:
         windows = 0
         for monitor in parameters.monitors:
             if monitor.scope != "all places" or monitor in totals:
-                self._deciders.append(DECIDERS[monitor.kind](parameters, monitor, self._shards, noise, windows))
-                windows += bool(monitor.needed.rows)
+                decider = DECIDERS[monitor.kind](parameters, monitor, self._shards, noise, windows)
+                self._deciders.append(decider)
+                windows += len(decider.list_windows(shard=0, tick=0))
 
     def build_questions(self, tick: int, state: AnswerState) -> dict[int, Question]:
         """Return the question to ask each shard at a tick. The earlier answers in `state` decide where counts begin."""
@@ -68,6 +69,7 @@ class Decider:
                 here,
                 windows=tuple(window for one in self._deciders for window in one.list_windows(shard, tick)),
                 since=tuple({each: None for one in self._deciders for each in one.list_since(shard, tick, state)}),
+                buckets=tuple({each: None for one in self._deciders for each in one.list_buckets(shard, tick, state)}),
             )
             for shard in self._shards
         }

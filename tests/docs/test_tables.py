@@ -86,7 +86,7 @@ def test_every_monitor_key_is_documented(named: dict[str, Any], kind: str) -> No
         named["docs/configuration.md"],
         {key: _format_default(field) for key, field in _list_keys(KINDS[kind], "monitors[].")},
     )
-    shared = ("every kind", "designated times") if kind != "over_time" else ("every kind",)
+    shared = ("every kind", "designated times") if kind not in ("over_time", "upper_bound") else ("every kind",)
     documented: dict[str, str] = {}
     for section in (*shared, f"kind {kind}"):
         documented |= _read_defaults(page.rows(section))

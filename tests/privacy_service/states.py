@@ -32,6 +32,7 @@ class ShardState(NamedTuple):
     waiting: frozenset[Any]
     seen: frozenset[tuple[int, frozenset[tuple[bytes, int]]]]
     reported: frozenset[tuple[int, frozenset[tuple[tuple[int, bytes], int]]]]
+    bucketed: frozenset[tuple[int, frozenset[tuple[int, bytes]]]]
     present: frozenset[tuple[int, frozenset[bytes]]]
 
 
@@ -90,6 +91,7 @@ def shard_state(shard: Shard) -> ShardState:
         frozenset(shard.waiting),
         frozenset((row, frozenset(people.items())) for row, people in shard.seen.items()),
         frozenset((row, frozenset(latest.items())) for row, latest in shard.reported.items()),
+        frozenset((number, frozenset(members)) for number, members in shard.bucketed.items()),
         frozenset((at, frozenset(members)) for at, members in shard.present.items()),
     )
 
@@ -98,6 +100,7 @@ def shard_of_state(state: ShardState) -> Shard:
     """Return a shard with this state."""
     seen = {row: dict(people) for row, people in state.seen}
     reported = {row: dict(latest) for row, latest in state.reported}
+    bucketed = {number: set(members) for number, members in state.bucketed}
     present = {at: set(members) for at, members in state.present}
     complete_from, evicted_before, times_evicted_until, opened, shown = state.numbers
     return Shard(
@@ -110,5 +113,6 @@ def shard_of_state(state: ShardState) -> Shard:
         set(state.waiting),
         seen,
         reported,
+        bucketed,
         present,
     )

@@ -12,15 +12,17 @@ import redis
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.parameters import Parameters
+from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
+from monitor.privacy.upper_bound import BucketRule
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, replace_monitors, watch
+from tests.builders import build_parameters, watch
 from tests.store.memory import MemoryWindows
 
 SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
@@ -31,13 +33,14 @@ FINGERPRINT = "0123456789abcdef"
 def parameters() -> Parameters:
     """Forty locations in four shards, and one designated time per day with dwell times.
 
-    All are watched over six slots, with two answers per window.
+    All are watched over six slots, with two answers per window, and by upper bounds with buckets of two slots.
     """
     stations = watch("stations", range(40), OverTimeRule(Fraction(1), 2, 3, 6, 1))
     evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
     dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
     built = build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
-    return replace_monitors(built, dwell=(dwell,))
+    curve = UpperBound("curve", tuple(range(40)), (BucketRule(Fraction(1), 2, 4, 1),) * 40)
+    return replace(built, monitors=(*built.monitors, dwell, curve))
 
 
 @pytest.fixture

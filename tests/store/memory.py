@@ -15,6 +15,7 @@ from monitor.kinds.facts import (
     COMPLETE_FROM_START,
     CONSENT,
     NEVER,
+    BucketCount,
     OffsetRange,
     Portion,
     Portions,
@@ -44,6 +45,7 @@ class Shard:
     waiting: set[Portion] = field(default_factory=set)
     seen: dict[int, dict[bytes, int]] = field(default_factory=dict)
     reported: dict[int, dict[tuple[int, bytes], int]] = field(default_factory=dict)
+    bucketed: dict[int, set[tuple[int, bytes]]] = field(default_factory=dict)
     present: dict[int, set[bytes]] = field(default_factory=dict)
     stays: dict[int, dict[bytes, int]] = field(default_factory=dict)
 
@@ -51,6 +53,7 @@ class Shard:
         """Empty the windows if `opened` is missing, because it is then unknown which facts they contain."""
         if self.opened is None:
             self.seen, self.reported, self.present, self.stays, self.waiting = {}, {}, {}, {}, set()
+            self.bucketed = {}
             self.opened, self.shown = slot - 1, COMPLETE_FROM_START
 
     def adapt_opened(self, slot: int) -> int:
@@ -67,8 +70,14 @@ class Shard:
 
     def add(self, portion: Portion) -> None:
         self.shown = max(self.shown, portion.stamp)
-        add = {"s": self._add_seen, "r": self._add_reported, "p": self._add_present, "d": self._add_stays}[portion.kind]
-        add(portion.stamp, portion.facts)
+        adders = {
+            "s": self._add_seen,
+            "r": self._add_reported,
+            "b": self._add_bucketed,
+            "p": self._add_present,
+            "d": self._add_stays,
+        }
+        adders[portion.kind](portion.stamp, portion.facts)
 
     def _add_seen(self, stamp: int, block: bytes) -> None:
         for row, lead, person in _read_groups(block):
@@ -79,6 +88,10 @@ class Shard:
         for row, lead, person in _read_groups(block):
             latest = self.reported.setdefault(row, {})
             latest[lead, person] = max(stamp, latest.get((lead, person), stamp))
+
+    def _add_bucketed(self, stamp: int, block: bytes) -> None:
+        for number, lead, person in _read_groups(block):
+            self.bucketed.setdefault(number, set()).add((stamp + lead, person))
 
     def _add_present(self, _stamp: int, block: bytes) -> None:
         for instant, member in _PRESENT.iter_unpack(block):
@@ -132,6 +145,9 @@ class Shard:
     def count_since(self, asked: Since) -> int:
         reported = self.reported.get(asked.row, {}).items()
         return len({who for (lead, who), at in reported if at > asked.tick and at + lead >= asked.start})
+
+    def count_bucket(self, asked: BucketCount) -> int:
+        return sum(last == asked.last for last, _ in self.bucketed.get(asked.number, ()))
 
 
 def _read_groups(block: bytes) -> Iterator[tuple[int, int, bytes]]:
@@ -226,6 +242,7 @@ class MemoryWindows(RedisStore):
             consenting={instant: self._consenting(number, instant) for instant in answered.consenting},
             stays={instant: _read_stays(shard.stays.get(instant, {})) for instant in answered.stays},
             since={asked: shard.count_since(asked) for asked in answered.since},
+            buckets={asked: shard.count_bucket(asked) for asked in answered.buckets},
         )
 
     def _settle(self, shard: Shard, tick: int, now: int) -> bool:
@@ -259,6 +276,8 @@ class MemoryWindows(RedisStore):
                 for row, latest in shard.reported.items():
                     oldest = before - self._max_lead
                     shard.reported[row] = {member: stamp for member, stamp in latest.items() if stamp >= oldest}
+                for bucket_set, bucketed in shard.bucketed.items():
+                    shard.bucketed[bucket_set] = {one for one in bucketed if one[0] >= before - self._max_lead}
                 shard.evicted_before = max(shard.evicted_before, before)
                 for instant in drop:
                     shard.present.pop(instant, None)

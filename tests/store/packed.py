@@ -45,6 +45,7 @@ def pack_shard_facts(
     present: Mapping[int, Sequence[tuple[int, bytes]]] | None = None,
     stays: Sequence[tuple[int, int, int, bytes]] = (),
     reported: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
+    bucketed: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
 ) -> list[Portion]:
     """Pack single facts of one stamp.
 
@@ -54,13 +55,14 @@ def pack_shard_facts(
         present: by instant, (row, person).
         stays: (instant, length in seconds, row, person).
         reported: by row, (person, last slot), for counts since an earlier tick.
+        bucketed: by set of buckets, (person, last slot of the bucket).
     """
-    visits, reports = (
+    visits, reports, buckets = (
         np.array([(stamp, row, last, person) for row, people in (of or {}).items() for person, last in people], SEEN)
-        for of in (seen, reported)
+        for of in (seen, reported, bucketed)
     )
     times = [(stamp, at, row, person) for at, people in (present or {}).items() for row, person in people]
     lengths = [(stamp, *stay) for stay in stays]
-    facts = Facts(visits, reports, np.array(times, PRESENT), np.array(lengths, STAY))
-    rows = np.concatenate([kind["row"] for kind in (visits, reports, facts.present, facts.stays)]) % CONSENT
+    facts = Facts(visits, reports, buckets, np.array(times, PRESENT), np.array(lengths, STAY))
+    rows = np.concatenate([kind["row"] for kind in (visits, reports, buckets, facts.present, facts.stays)]) % CONSENT
     return pack_facts(facts, np.zeros(int(rows.max(initial=0)) + 1, np.int64)).get(0, [])

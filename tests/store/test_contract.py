@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.kinds.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portions, Question, Since
+from monitor.kinds.facts import (
+    COMPLETE_FROM_START,
+    CONSENT,
+    NEVER,
+    BucketCount,
+    OffsetRange,
+    Portions,
+    Question,
+    Since,
+)
 from monitor.kinds.parameters import Parameters
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
@@ -95,6 +104,28 @@ def test_people_by_what_was_reported_since(windows: RedisStore, row: int) -> Non
     expected = {(-8, -8): 3, (-7, -8): 3, (-7, -7): 2, (-8, -6): 2, (-7, -6): 1, (-6, -7): 2, (-5, -7): 1, (-8, -2): 0}
     asked = tuple(Since(start, tick, row) for start, tick in expected)
     assert list(windows.read({2: Question(since=asked)})[2].since.values()) == list(expected.values())
+
+
+@pytest.mark.promise(9)
+def test_people_by_bucket(windows: RedisStore, row: int) -> None:
+    """
+    A person counts once in each bucket with a report, also after later reports; buckets are evicted whole.
+
+        bucket     -8 -7    -6 -5
+        reported   ann bob   ann ann
+    """
+    windows.begin(0, 0, 0)
+    asked = tuple(BucketCount(row, last) for last in (-9, -7, -5))
+    reports = [(-7, ANN, -7), (-8, BOB, -7), (-6, ANN, -5), (-5, ANN, -5)]
+    for offset, (stamp, person, last) in enumerate(reports):
+        portions = {2: pack_shard_facts(stamp, bucketed={row: [(person, last)]})}
+        for _ in range(2):
+            windows.write([OffsetRange(0, offset, offset + 1)], portions)
+    assert list(windows.read({2: Question(buckets=asked)})[2].buckets.values()) == [0, 2, 1]
+    windows.evict([2], -6, [], [])  # F = 1, so the earlier bucket may have a visit in slot -6
+    assert list(windows.read({2: Question(buckets=asked)})[2].buckets.values()) == [0, 2, 1]
+    windows.evict([2], -5, [], [])
+    assert list(windows.read({2: Question(buckets=asked)})[2].buckets.values()) == [0, 0, 1]
 
 
 @pytest.mark.promise(41)

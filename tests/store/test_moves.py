@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -19,18 +19,20 @@ from redis.cluster import RedisCluster
 from monitor.errors import UnreachableError
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.dwell.monitor import Dwell
-from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Since
+from monitor.kinds.facts import COMPLETE_FROM_START, BucketCount, OffsetRange, Portions, Question, Since
 from monitor.kinds.parameters import Parameters
+from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
+from monitor.privacy.upper_bound import BucketRule
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, replace_monitors, watch
+from tests.builders import build_parameters, watch
 from tests.kit.waiting import until
 from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
@@ -38,7 +40,7 @@ from tests.store.packed import pack_shard_facts
 
 PLACES, PEOPLE = 6, 4
 SLOT, TICK = 20, 19
-KEY_COUNT: Final = 2 * PLACES + 4  # windows and reports; meta, waiting, and the two sets of the designated time
+KEY_COUNT: Final = 3 * PLACES + 4  # windows, reports and buckets; meta, waiting, two sets of the designated time
 KEYS: Final = Keys("test", "0123456789abcdef")
 SPARE: Final = range(11)  # slots without keys, so that every client knows the second node
 
@@ -56,6 +58,7 @@ ORDERS: Final[Mapping[str, Order]] = {
     "meta and waiting first": put_first(":meta", ":waiting"),
     "windows first": put_first(":w:"),
     "reports first": put_first(":r:"),
+    "buckets first": put_first(":b:"),
     "times first": put_first(":t:", ":d:"),
     "shuffled": lambda keys: random.Random(5).sample(list(keys), len(keys)),
 }
@@ -63,12 +66,13 @@ ORDERS: Final[Mapping[str, Order]] = {
 
 @pytest.fixture(scope="module")
 def parameters() -> Parameters:
-    """Six watched places in one shard, with two answers per window, and a designated time with dwell times."""
+    """Six places in one shard, with windows, reports and buckets, and a designated time with dwell times."""
     stations = watch("stations", range(PLACES), OverTimeRule(Fraction(1), 2, 3, 6, 0))
     noon = AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 2 * DAY)
     dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 3_600), noon.horizon)
     built = build_parameters(PLACES, over_time=[stations], at_times=[noon], name="test")
-    return replace_monitors(built, dwell=(dwell,))
+    curve = UpperBound("curve", tuple(range(PLACES)), (BucketRule(Fraction(1), 1, 6, 0),) * PLACES)
+    return replace(built, monitors=(*built.monitors, dwell, curve))
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +121,8 @@ class Site:
             assert self.write()
         seen = {0: [(b"w" * 16, SLOT)]}
         self.windows.write(
-            [OffsetRange(0, self.written, self.written + 1)], {0: pack_shard_facts(SLOT, seen, reported=seen)}
+            [OffsetRange(0, self.written, self.written + 1)],
+            {0: pack_shard_facts(SLOT, seen, reported=seen, bucketed=seen)},
         )
         self.written += 1
 
@@ -126,7 +131,7 @@ class Site:
         rows = range(PLACES)
         seen, present = {row: [(person, TICK)] for row in rows}, {self.noon: [(row, person) for row in rows]}
         stays = [(self.noon, 1_800, row, person) for row in rows]
-        return {0: pack_shard_facts(TICK, seen, present, stays, reported=seen)}
+        return {0: pack_shard_facts(TICK, seen, present, stays, reported=seen, bucketed=seen)}
 
     def write(self) -> bool:
         """Write one more person at every place; return whether the store accepted it."""
@@ -148,8 +153,11 @@ class Site:
 
     def find_count(self) -> int | None:
         """Return the people of every place, by every kind of count; None if the store refuses, or claims nothing."""
+        buckets = tuple(BucketCount(row, TICK) for row in range(PLACES))
         since = tuple(Since(TICK - 5, TICK - 1, row) for row in range(PLACES))
-        question = Question(((TICK - 5, range(PLACES)),), (self.noon,), TICK, stays=(self.noon,), since=since)
+        question = Question(
+            ((TICK - 5, range(PLACES)),), (self.noon,), TICK, stays=(self.noon,), since=since, buckets=buckets
+        )
         try:
             reading = self.windows.read({0: question})[0]
         except UnreachableError:
@@ -157,6 +165,7 @@ class Site:
         if not reading.settled or reading.progress.get(0, -1) < self.written:
             return None
         counts = {*reading.counts[0].tolist(), *reading.present[self.noon].tolist(), *reading.since.values()}
+        counts.update(reading.buckets.values())
         counts.add(len(reading.stays[self.noon]) // PLACES)
         assert len(counts) == 1, counts
         return int(counts.pop())

@@ -319,7 +319,9 @@ def test_expiry(
     assert as_long_as_needed()
     windows.write([OffsetRange(0, 0, 10)], facts)
     keys = raw.keys()
-    assert len(keys) == 3 * len(ALL) + len(parameters.watched_rows) + len(parameters.rows_since_ticks)
+    assert len(keys) == 3 * len(ALL) + len(parameters.watched_rows) + len(parameters.rows_since_ticks) + len(
+        parameters.bucket_sets
+    )
     assert as_long_as_needed()
     for key in keys:
         raw.expire(key, 1_000)

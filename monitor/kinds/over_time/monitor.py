@@ -12,6 +12,7 @@ from monitor.errors import Problem
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.monitor import Monitor
+from monitor.kinds.places.charges import group_by_share
 from monitor.kinds.record_sizes import TICK_BYTES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeRule, extend_marks, select_running_marks
@@ -97,11 +98,8 @@ class OverTime(Monitor):
 
     def declare_places(self, registry: Registry) -> tuple[PlaceCharges, ...]:
         """Return the charges of the watched locations, grouped by their ε_l."""
-        shares: dict[str, list[str]] = {}
-        for location, rule in self.list_rules(registry).items():
-            shares.setdefault(format_epsilon(rule.epsilon), []).append(location)
-        sorted_shares = {epsilon: tuple(sorted(places)) for epsilon, places in sorted(shares.items())}
-        return (PlaceCharges(self.name, self.rules[0].answers, self.window, sorted_shares),)
+        shares = {location: rule.epsilon for location, rule in self.list_rules(registry).items()}
+        return (PlaceCharges(self.name, self.rules[0].answers, self.window, group_by_share(shares)),)
 
 
 def _measure_mark(epsilon: Fraction) -> int:

@@ -40,12 +40,12 @@ def _find_silent_places(
         for state in (states[int(registry.shard[registry.rows[place]]) % len(states)],)
         for resumes_at, was_running in _find_pause(parameters, rule, state, (monitor.name, place), tick)
     ]
-    first_known = complete_from + monitor.needed.window - 1
+    first_known = monitor.find_first_known(complete_from)
     resumes = sorted(resumes_at for resumes_at, _was_running in paused)
     return Silence(
         monitor.name,
         monitor.kind,
-        places=len(rules),
+        places=len(monitor.needed.rows),
         paused=len(paused),
         longer=sum(not was_running for _resumes_at, was_running in paused),
         first_resumes=grid.as_of(resumes[0]) if resumes else None,

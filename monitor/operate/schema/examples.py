@@ -10,8 +10,10 @@ from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.over_time.record import make_over_time_record
+from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
 from monitor.privacy.sum_and_count import SumAndCount
+from monitor.privacy.upper_bound import BucketRule, add_up, draw
 from monitor.records.checkpoints import hash_answers, make_checkpoint_record, name_log
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
 from monitor.records.merkle import Tree
@@ -77,6 +79,7 @@ def make_examples() -> dict[str, tuple[Example, ...]]:
         ),
         "hotSpots": (_make_output_example("complete", "The two places with the most people.", _make_hot_spots()),),
         "dwell": (_make_output_example("complete", "About 20 visits of 50 minutes.", _make_dwell()),),
+        "upperBound": (_make_output_example("complete", "At most 28 people within seven days.", _make_upper_bound()),),
         "checkpoint": (_make_output_example("signed", "The first signed tick, with one answer.", _make_checkpoint()),),
         "owner": (_make_output_example("takeover", "An instance begins to write a partition.", _make_owner()),),
         "ledger": (_make_output_example("first", "The first record of an output partition.", _make_ledger()),),
@@ -119,6 +122,23 @@ def _make_fresh_count() -> OutputRecord:
         answer=OverTimeAnswer("safe", None, (mark,), None),
         resumes_at=None,
         counted_since=_GRID.as_of(mark.tick),
+    )
+
+
+def _make_upper_bound() -> OutputRecord:
+    rule, tick = BucketRule(Fraction(7, 2), 24, 168, 0), 167
+    numbers = tuple(draw(rule, last, count, 1) for count, last in enumerate(rule.list_buckets(tick)))
+    return make_upper_bound_record(
+        source="town",
+        monitor="curve",
+        location_id="station-central",
+        rule=rule,
+        tick=tick,
+        as_of=_GRID.as_of(tick),
+        window_start=_GRID.start(tick - rule.window + 1),
+        bucket_start=_GRID.start(tick - rule.bucket + 1),
+        numbers=numbers,
+        bound=add_up(rule, numbers, tick),
     )
 
 

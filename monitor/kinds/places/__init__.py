@@ -1,0 +1,1 @@
+"""What the kinds that watch listed places share: keys and their conditions."""
