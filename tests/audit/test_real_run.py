@@ -37,6 +37,7 @@ MONITORS = """
   - {name: busiest, kind: hot_spots, at: ["12:00", "2026-03-03T03:30:00Z"], timezone: Asia/Tokyo, reporting_horizon: 7h, epsilon: "1", top: 3}
   - {name: all, kind: hot_spots, at: ["Tue-Wed,Sat 21:00"], timezone: UTC, reporting_horizon: 90m, epsilon: "1/2", top: 9}
   - {name: lengths, kind: dwell, at: ["20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "1", longest_visit: 3h, visits_per_person: 2}
+  - {name: curve, kind: upper_bound, locations: {place-0: 1, place-1: 2}, epsilon: "9", window: 6h, bucket: 2h}
 """  # noqa: E501  # a monitor to a line
 
 
@@ -96,6 +97,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
     assert report.bounds > 0
     assert report.answers["lengths", "complete"] == 3
+    assert report.answers["curve", "complete"] > 40
     _follow(config, report)
     assert '"counted_since":' in alerts.read_text()
     assert "planted-person" not in alerts.read_text()

@@ -9,8 +9,9 @@ from monitor.audit.kinds.dwell import DwellMonitor
 from monitor.audit.kinds.hot_spots import HotSpotsMonitor
 from monitor.audit.kinds.monitor import Monitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
+from monitor.audit.kinds.upper_bound import UpperBoundMonitor
 
 KINDS: Final[dict[str, type[Monitor[Any]]]] = {
-    kind.kind: kind for kind in (OverTimeMonitor, AtTimesMonitor, HotSpotsMonitor, DwellMonitor)
+    kind.kind: kind for kind in (OverTimeMonitor, AtTimesMonitor, HotSpotsMonitor, DwellMonitor, UpperBoundMonitor)
 }
 """All kinds by name."""

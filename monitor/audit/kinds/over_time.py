@@ -97,12 +97,16 @@ class Unknown(OverTime, frozen=True, kw_only=True, tag="unknown"):
 
 
 class LocationCharges(Struct, frozen=True):
-    """The charges of an `over_time` monitor: k, W (in slots), and its locations by ε_l."""
+    """The charges of a monitor of listed locations: k, W (in slots), and its locations by ε_l.
+
+    `bucket`: only of kind `upper_bound`, the slots of a bucket. k is then the number of buckets of a window.
+    """
 
     monitor: str
     answers: Positive
     window: Positive
     shares: dict[str, list[str]]
+    bucket: Positive | None = None
 
     def __post_init__(self) -> None:
         """Check the keys of `shares`."""
@@ -113,7 +117,8 @@ class LocationCharges(Struct, frozen=True):
         """Yield the charge of each location."""
         for share, locations in self.shares.items():
             for location in locations:
-                yield self.monitor, self.answers, self.window, parse_recorded_epsilon(share), location
+                bucket = () if self.bucket is None else (self.bucket,)
+                yield self.monitor, self.answers, self.window, parse_recorded_epsilon(share), location, *bucket
 
 
 class Marks(Memory):
