@@ -23,11 +23,12 @@ from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.privacy.over_time import compute_p_value
 from monitor.time.instants import DAY, parse_instant, to_datetime, to_instant
 
-State = Literal["safe", "noisy_count", "below_since", "paused", "unknown"]
+State = Literal["safe", "noisy_count", "below_since", "paused", "unknown", "bounded"]
 Reason = Literal[
     "below_threshold",
     "noisy",
     "budget_spent",
+    "no_threshold",
     "nothing_published",
     "too_old",
     "input_incomplete",
@@ -37,7 +38,14 @@ Reason = Literal[
     "not_verified",
 ]
 
-_CAUTION: Final[dict[State, int]] = {"noisy_count": 0, "below_since": 1, "paused": 2, "unknown": 3, "safe": 4}
+_CAUTION: Final[dict[State, int]] = {
+    "noisy_count": 0,
+    "below_since": 1,
+    "paused": 2,
+    "unknown": 3,
+    "safe": 4,
+    "bounded": 5,
+}
 VALID_SLOTS: Final = 2
 """The number of slots after its as_of for which an answer is valid. A newer one comes earlier, unless it is late."""
 _LAST: Final = to_instant(datetime.fromisoformat("9999-12-31T00:00:00+00:00"))
@@ -55,8 +63,8 @@ class About:
     """What an answer is about: the monitor, and the time of the visits that it counts.
 
     `start` equals `end` for a designated time. `start` is None if the record was not understood. `threshold` is None
-    for hot spots, which are compared with no threshold. `resumes_at` is set while a place is paused. `counted_since` is
-    set if only people reported since then, at a noisy count, were counted.
+    for hot spots and upper bounds, which are compared with no threshold. `resumes_at` is set while a place is paused.
+    `counted_since` is set if only people reported since then, at a noisy count, were counted.
     """
 
     monitor: str
@@ -122,6 +130,11 @@ class Answer:
         return replace(unknown, p_value=None, strength=None, since_at_most=None)
 
     @property
+    def is_bound(self) -> bool:
+        """Whether this is the answer of a monitor that publishes upper bounds and compares with no threshold."""
+        return self.about is not None and self.about.kind == "upper_bound"
+
+    @property
     def caution(self) -> tuple[int, int, str]:
         """The sort key: the most cautious answer first, then the one that expires first, then by monitor."""
         return _CAUTION[self.state], self.valid_until or 0, "" if self.about is None else self.about.monitor
@@ -137,8 +150,8 @@ class Known:
 
     After `valid_until` the state is "unknown", although no record says so. While the state is "unknown" there are no
     bounds. If several monitors answer about the place, this is the most cautious of their answers: a noisy count, else
-    below the threshold since a noisy count, else a pause, else unknown, else safe. To read several fields of one
-    moment, use `current`.
+    below the threshold since a noisy count, else a pause, else unknown, else safe. "bounded" is a place of which only
+    `count_at_most` is known. To read several fields of one moment, use `current`.
 
     `answers` are the answers of the monitors, `now` returns the present as an instant, and `slot` is the length of
     a slot in microseconds.
@@ -248,16 +261,19 @@ class KnownPlaces:
     def get(self, location_id: str) -> Known:
         """Return what is known about a place. It never raises: a place without records is unknown.
 
-        Hot spots are compared with no threshold, so they count only if there is no other answer.
+        Upper bounds and hot spots are compared with no threshold, so they count only if there is no other answer: first
+        the bounds, then the hot spots.
         """
         if self.view.problem:
             return Known((_NOT_VERIFIED,), self.now, self.slot)
-        answers = tuple(self._find_compared(location_id))
-        return Known(answers or tuple(self._find_named(location_id)), self.now, self.slot)
+        finders = self._find_compared, self._find_bounded, self._find_named
+        found = (answers for find in finders if (answers := tuple(find(location_id))))
+        return Known(next(found, ()), self.now, self.slot)
 
     def answers(self, location_id: str) -> list[Known]:
-        """Return what each monitor says about a place, including its hot spots, sorted by monitor."""
-        answers = [*self._find_compared(location_id), *self._find_named(location_id)]
+        """Return what each monitor says about a place, including bounds and hot spots, sorted by monitor."""
+        finders = self._find_compared, self._find_bounded, self._find_named
+        answers = [answer for find in finders for answer in find(location_id)]
         answers.sort(key=lambda answer: answer.caution[-1])
         return [Known((answer,), self.now, self.slot) for answer in answers]
 
@@ -266,6 +282,7 @@ class KnownPlaces:
         rows = self.view.registry.rows
         others = {location for _, location in self.view.alert_index if location not in rows}
         others |= {location for _, location, _ in self.view.named_places} - rows.keys()
+        others |= self.view.bound_index.keys() - rows.keys()
         return [*self.view.registry.ids, *sorted(others)]
 
     def is_old(self, as_of: str, *, final: bool = False) -> bool:
@@ -332,6 +349,17 @@ class KnownPlaces:
             return alarm
         p_value = compute_p_value(epsilon, threshold, most)
         return replace(alarm, p_value=p_value, strength=judge_strength(p_value, count_draws(self.view, self.slot)))
+
+    def _find_bounded(self, location_id: str) -> Iterator[Answer]:
+        """Yield the upper bounds of a place. A bound is valid for longer than other answers: for two buckets."""
+        for bound in self.view.bound_index.get(location_id, {}).values():
+            as_of, start = parse_instant(bound.as_of), _read_time(bound.window_start)
+            about = About(bound.monitor, bound.kind, start, to_datetime(as_of))
+            until = min(max(bound.valid_until, self._valid_until(as_of)), _LAST)
+            if bound.upper_bound is None:
+                yield Answer("unknown", "input_incomplete", as_of, until, about=about)
+            else:
+                yield Answer("bounded", "no_threshold", as_of, until, bound.upper_bound, about=about)
 
     def _find_named(self, location_id: str) -> Iterator[Answer]:
         for total, location, most in self.view.named_places:

@@ -11,9 +11,10 @@ from msgspec import UNSET
 from monitor.client.current_answers import Answer
 from monitor.client.designated_time import AtTime
 from monitor.client.strength import STRENGTHS, count_draws, judge_strength
-from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, TotalChange
+from monitor.client.subscriber_view import AlertChange, BoundChange, Change, SubscriberView, TotalChange
 from monitor.kinds.designated_times.record import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
+from monitor.kinds.upper_bound.record import UpperBoundAlert
 from monitor.privacy.over_time import compute_p_value
 from monitor.time.instants import DAY, format_duration, parse_instant, to_datetime, to_instant
 from monitor.time.slot_grid import SlotGrid
@@ -88,6 +89,12 @@ class Words:
         if most is None or alert.counted_since is UNSET:
             return ""
         return f"; with the alarms before, at most {most} in all since {moment(alert.window_start)}"
+
+    def bound(self, bound: UpperBoundAlert) -> str:
+        """Describe the upper bound of one location (`upper_bound`)."""
+        if bound.upper_bound is None:
+            return "no bound: the number of a bucket is missing"
+        return f"at most {bound.upper_bound} {PEOPLE} since {moment(bound.window_start)} (certain)"
 
     def last_alarm(self, alarm: Answer) -> str:
         """Describe an earlier alarm that still counts."""
@@ -181,6 +188,11 @@ def alert_status(alert: OverTimeAlert) -> str:
     return "below_since" if alert.is_below_since else alert.status
 
 
+def bound_status(bound: UpperBoundAlert) -> str:
+    """Return the status that selects the colour of an upper bound: it is no alarm, and says nothing of safety."""
+    return "unknown" if bound.upper_bound is None else "bounded"
+
+
 def total_status(snapshot: TotalSnapshot) -> str:
     """Return the status that selects the colour of an answer about all places together: it says nothing of safety."""
     return "unknown" if snapshot.status == "unknown" else "noisy_count"
@@ -208,6 +220,9 @@ class News:
             if isinstance(change, AlertChange):
                 most = view.find_window_bound(change.now, self._words.grid.length)
                 lines.append(NewsLine(self._words.alert_news(change, draws, most), alert_status(change.now)))
+            elif isinstance(change, BoundChange):
+                text = f"{self._words.name(change.now.location_id)}: {self._words.bound(change.now)}"
+                lines.append(NewsLine(text, bound_status(change.now)))
             elif isinstance(change, TotalChange):
                 text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.total(change.now, NAMED)}"
                 lines.append(NewsLine(text, total_status(change.now)))

@@ -16,6 +16,7 @@ from typing import Final, get_args
 from monitor import __version__
 from monitor.client.current_answers import State
 from monitor.client.places import Places, Update, subscribe
+from monitor.kinds.upper_bound.record import UpperBoundAlert
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import Metric
 from monitor.observe.metrics import Collectors
@@ -26,7 +27,14 @@ MOST_PLACES: Final = 1_000
 
 STATES: Final[tuple[State, ...]] = get_args(State)
 
-CODES: Final[dict[State, int]] = {"unknown": 0, "safe": 1, "paused": 2, "noisy_count": 3, "below_since": 4}
+CODES: Final[dict[State, int]] = {
+    "unknown": 0,
+    "safe": 1,
+    "paused": 2,
+    "noisy_count": 3,
+    "below_since": 4,
+    "bounded": 5,
+}
 """The value of `public_state` for each state."""
 
 PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
@@ -37,7 +45,15 @@ PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
         "What is known about a place now, as a number",
         {"location_id": "the first `--metrics-places` places of the registry"},
         "0: unknown, 1: safe, 2: paused, 3: a noisy count (an alarm), 4: below the threshold since an alarm that still "
-        "counts. As for every subscriber, an answer becomes unknown when it is no longer valid.",
+        "counts, 5: only an upper bound (public_count_at_most). As for every subscriber, an answer becomes unknown "
+        "when it is no longer valid.",
+    ),
+    Metric(
+        "gauge",
+        "public_count_at_most",
+        "A certain upper bound of the people in the window, of a monitor of kind upper_bound",
+        {"monitor": "the name of the monitor", "location_id": "as of public_state"},
+        "Absent while there is no bound, and from two buckets after the latest one on.",
     ),
     Metric("gauge", "public_places_left_out", "Places without a series of their own, because there are too many"),
     Metric(
@@ -91,15 +107,26 @@ class PublicMetrics(Collectors):
         self._gauge("public_build_info").labels(__version__).set(1)
         self.registry.unregister(self._gauge(_AS_OF))  # until the first answer
         self._has_as_of = False
+        self._bounds: set[tuple[str, str]] = set()
         self._set_counts()
 
-    def show(self, updates: Sequence[Update], as_of: str | None, unverified: str = "") -> None:
-        """Set what is known about some places, the as_of of the latest answer, and whether answers are not verified."""
+    def show(
+        self,
+        updates: Sequence[Update],
+        as_of: str | None,
+        unverified: str = "",
+        bounds: Sequence[UpperBoundAlert] = (),
+    ) -> None:
+        """Set what is known about some places, the as_of of the latest answer, and whether answers are not verified.
+
+        `bounds`: the upper bounds that are valid now.
+        """
         for place, known in updates:
             state = self._states[place] = known.state
             if place in self._own:
                 self._gauge("public_state").labels(place).set(CODES[state])
         self._set_counts()
+        self._set_bounds(bounds)
         self._gauge("public_not_verified").set(bool(unverified))
         if as_of is not None:
             self._set_as_of(parse_instant(as_of) / SECOND)
@@ -108,6 +135,18 @@ class PublicMetrics(Collectors):
         counts = Counter(self._states.values())
         for state in STATES:
             self._gauge("public_places").labels(state).set(counts[state])
+
+    def _set_bounds(self, bounds: Sequence[UpperBoundAlert]) -> None:
+        known = {
+            (bound.monitor, bound.location_id): bound.upper_bound
+            for bound in bounds
+            if bound.upper_bound is not None and bound.location_id in self._own
+        }
+        for labels in self._bounds - known.keys():
+            self._gauge("public_count_at_most").remove(*labels)
+        for labels, most in known.items():
+            self._gauge("public_count_at_most").labels(*labels).set(most)
+        self._bounds = set(known)
 
     def _set_as_of(self, seconds: float) -> None:
         self._gauge(_AS_OF).set(seconds)
@@ -122,9 +161,12 @@ def export(places: Places, metrics: PublicMetrics, stop: threading.Event) -> Non
     Raises:
         UnreachableError: Kafka does not answer.
     """
-    metrics.show(places.updates(), places.view.as_of, places.unverified)
-    while not stop.is_set():
-        metrics.show(places.wait(), places.view.as_of, places.unverified)
+    updates = places.updates()
+    while True:
+        metrics.show(updates, places.view.as_of, places.unverified, places.view.list_bounds(places.now()))
+        if stop.is_set():
+            return
+        updates = places.wait()
 
 
 def export_command(

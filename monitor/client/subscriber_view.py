@@ -20,6 +20,7 @@ from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
 from monitor.kinds.designated_times.record import TotalSnapshot
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert
+from monitor.kinds.upper_bound.record import UPPER_BOUND, UpperBoundAlert
 from monitor.records.fields import (
     UNREADABLE,
     Location,
@@ -81,6 +82,7 @@ read_alert: Final = make_decoder(OverTimeAlert)
 read_alert_subject: Final = make_decoder(AlertSubject)
 read_snapshot: Final = make_decoder(AtTimesSnapshot)
 read_snapshot_subject: Final = make_decoder(SnapshotSubject)
+read_bound: Final = make_decoder(UpperBoundAlert)
 _TOTAL_READERS: Final = {kind: make_decoder(form) for kind, form in TOTALS.items()}
 
 
@@ -123,7 +125,14 @@ class TotalChange:
     now: TotalSnapshot
 
 
-Change = AlertChange | SnapshotChange | TotalChange
+@dataclass(frozen=True, slots=True)
+class BoundChange:
+    """A new upper bound of a location (`upper_bound`), which has one at the end of each bucket."""
+
+    now: UpperBoundAlert
+
+
+Change = AlertChange | SnapshotChange | TotalChange | BoundChange
 
 
 @dataclass
@@ -139,7 +148,8 @@ class SubscriberView:
     believed (`distrust`), empty if answers are.
 
     Others only read `alert_index`, the latest `over_time` record by monitor and location (also one that was not
-    understood), `alert_monitors`, the monitors of these records, and `snapshot_index`, snapshots by monitor and time.
+    understood), `alert_monitors`, the monitors of these records, `snapshot_index`, snapshots by monitor and time, and
+    `bound_index`, the latest upper bound by location and monitor.
     """
 
     registry: Registry
@@ -153,6 +163,7 @@ class SubscriberView:
     alert_index: dict[tuple[str, str], OverTimeAlert | AlertSubject] = field(default_factory=dict, init=False)
     alert_monitors: set[str] = field(default_factory=set, init=False)
     snapshot_index: dict[tuple[str, str], Snapshots] = field(default_factory=dict, init=False)
+    bound_index: dict[str, dict[str, UpperBoundAlert]] = field(default_factory=dict, init=False)
     _noisy: dict[tuple[str, str], list[OverTimeAlert]] = field(default_factory=dict)  # the latest, and what it repeats
     _totals: dict[tuple[str, str], TotalSnapshot] = field(default_factory=dict)  # of each monitor
 
@@ -168,7 +179,14 @@ class SubscriberView:
         With an empty problem, believe those that are added from now on.
         """
         self.problem = problem
-        for known in (self.alert_index, self._noisy, self.alert_monitors, self.snapshot_index, self._totals):
+        for known in (
+            self.alert_index,
+            self._noisy,
+            self.alert_monitors,
+            self.snapshot_index,
+            self._totals,
+            self.bound_index,
+        ):
             known.clear()
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
@@ -179,6 +197,7 @@ class SubscriberView:
         adders: dict[str, Callable[[bytes], Change | None]] = {
             OVER_TIME: self._add_alert,
             AT_TIMES: self._add_snapshot,
+            UPPER_BOUND: self._add_bound,
             **dict.fromkeys(TOTALS, lambda value: self._add_total(read_total(kind, value))),
         }
         add = adders.get(kind)
@@ -245,6 +264,16 @@ class SubscriberView:
         self._totals[key] = snapshot
         return TotalChange(snapshot)
 
+    def _add_bound(self, value: bytes) -> Change | None:
+        bound = read_bound(value)
+        of_place = self.bound_index.setdefault(bound.location_id, {})
+        before = of_place.get(bound.monitor)
+        if before is not None and parse_instant(before.as_of) >= parse_instant(bound.as_of):
+            return None
+        of_place[bound.monitor] = bound
+        self._advance(bound.as_of, bound.tick)
+        return BoundChange(bound)
+
     def _advance(self, as_of: str, tick: int | None = None) -> None:
         """Note the as_of of a record, and its tick if the record was understood."""
         instant = parse_instant(as_of)
@@ -280,6 +309,16 @@ class SubscriberView:
     def totals(self) -> list[TotalSnapshot]:
         """The latest answer about all places together of each monitor, sorted by monitor."""
         return sorted(self._totals.values(), key=lambda snapshot: snapshot.monitor)
+
+    def list_bounds(self, now: int) -> list[UpperBoundAlert]:
+        """Return the latest upper bound of each location, by monitor, in registry order, if it is valid at an instant.
+
+        It is valid for two buckets: a newer one comes after one, unless it is late.
+        """
+        rows, last = self.registry.rows, len(self.registry.ids)
+        known = (bound for of_place in self.bound_index.values() for bound in of_place.values())
+        valid = [bound for bound in known if now <= bound.valid_until]
+        return sorted(valid, key=lambda one: (one.monitor, rows.get(one.location_id, last), one.location_id))
 
     @property
     def named_places(self) -> list[tuple[TotalSnapshot, str, int]]:

@@ -14,7 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.client.current_answers import VALID_SLOTS, KnownPlaces
-from monitor.client.describe_records import NAMED, News, NewsLine, Words, alert_status, moment, total_status
+from monitor.client.describe_records import (
+    NAMED,
+    News,
+    NewsLine,
+    Words,
+    alert_status,
+    bound_status,
+    moment,
+    total_status,
+)
 from monitor.client.designated_time import AtTime
 from monitor.client.places import Places, open_configured
 from monitor.client.strength import count_draws
@@ -32,8 +41,9 @@ STYLES: Final = {
     "below_since": "yellow",
     "paused": "bright_black",
     "unknown": "magenta",
+    "bounded": "cyan",
 }
-SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "below_since": "△", "paused": "◌", "unknown": "?"}
+SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "below_since": "△", "paused": "◌", "unknown": "?", "bounded": "≤"}
 
 _NOTHING: Final = "Nothing has been published yet."
 _FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, and one spare line
@@ -100,6 +110,8 @@ class _Items:
             yield _Row(alert.monitor, alert.location_id, *self._describe_alert(alert))
         for at in self._view.times:
             yield _Row(at.monitor, moment(at.time), *self._describe_time(at))
+        for bound in self._view.list_bounds(self._known.now()):
+            yield _Row(bound.monitor, bound.location_id, bound_status(bound), self._words.bound(bound))
         for total in self._view.totals:
             yield _Row(total.monitor, moment(total.time), total_status(total), self._words.total(total, most))
 

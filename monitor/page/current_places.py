@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from monitor.client.current_answers import Answer, KnownPlaces, State
+from monitor.client.current_answers import NOTHING, Answer, KnownPlaces, State
 from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
 from monitor.page.feed import Feed, format_position
@@ -69,13 +69,17 @@ class Place:
 
 
 def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
-    """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown."""
+    """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown.
+
+    Upper bounds are left out: a place that has nothing else is unknown.
+    """
     most_cautious = known.get(location.id)
-    found = most_cautious.answers
-    if known.view.named_places:  # they count only without other answers, but are shown in any case
-        found = tuple(answer for each in known.answers(location.id) for answer in each.answers)
+    found, leading = most_cautious.answers, most_cautious.at(now)
+    if known.view.named_places or leading.is_bound:  # named places count only without other answers, but are shown
+        found = tuple(answer for each in known.answers(location.id) for answer in each.answers if not answer.is_bound)
     answers = tuple(sorted((answer.at(now, known.slot) for answer in found), key=lambda answer: answer.caution))
-    leading = most_cautious.at(now)
+    if leading.is_bound:
+        leading = answers[0] if answers else NOTHING
     if reachable:
         return Place(location, leading, answers)
     return Place(location, _hide(leading), tuple(_hide(answer) for answer in answers), reachable=False)

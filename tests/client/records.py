@@ -9,8 +9,10 @@ from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.record import make_over_time_record
+from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
 from monitor.privacy.sum_and_count import SumAndCount
+from monitor.privacy.upper_bound import BucketRule, add_up, draw
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, parse_instant
 from monitor.time.slot_grid import SlotGrid
@@ -38,6 +40,24 @@ def over_time(
         window_start=grid.start(tick - RULE.window + 1),
         answer=answer,
         resumes_at=None if answer.resumes_at is None else grid.as_of(answer.resumes_at),
+    )
+
+
+def bound(location: str, tick: int, numbers: int, *, missing: bool = False, hours: int = 2) -> OutputRecord:
+    """Return the answer of an upper bound: W = 4, F = 0, buckets of two slots, each with this number."""
+    rule = BucketRule(Fraction(1), hours, 2 * hours, 0)
+    drawn = tuple(draw(rule, last, numbers, 0) for last in rule.list_buckets(tick)[missing:])
+    return make_upper_bound_record(
+        source="town",
+        monitor="curve",
+        location_id=location,
+        rule=rule,
+        tick=tick,
+        as_of=SLOTS.as_of(tick),
+        window_start=SLOTS.start(tick - rule.window + 1),
+        bucket_start=SLOTS.start(tick - rule.bucket + 1),
+        numbers=drawn,
+        bound=add_up(rule, drawn, tick),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry
 
 from monitor.client.describe_records import News, Words, moment
-from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
+from monitor.client.subscriber_view import AlertChange, BoundChange, Change, SubscriberView, keep_for
 from monitor.kinds.parameters import Parameters
 from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.records.output_records import OutputRecord
@@ -69,9 +69,11 @@ class Story:
         return fresh
 
     def _is_expected(self, change: Change) -> bool:
-        """Return whether a change is not news: a location's first "safe", or an answer about a time before the demo."""
+        """Return whether a change is not news: a first "safe", a bound, or an answer about a time before the demo."""
         if isinstance(change, AlertChange):
             return change.before is None and change.now.status == "safe"
+        if isinstance(change, BoundChange):
+            return True
         return parse_instant(change.now.time) < self.parameters.grid.start(self.first_tick)
 
     @property
