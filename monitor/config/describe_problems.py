@@ -27,6 +27,11 @@ _OF_AUDITOR: Final = ("username", "password", "password_file", "token_file", "ce
 _REMOVED: Final = {
     **{f"auditor.{key}": f"set {PREFIX}KAFKA__{key.upper()} in the environment of the auditor" for key in _OF_AUDITOR},
     "otel": "a collector of OpenTelemetry can scrape /metrics",
+    "page.connections_per_address": "a web server serves the page, and limits its visitors",
+    "page.embed_from": "the web server of the page names these origins in its header Content-Security-Policy",
+    "page.host": "a web server serves the page; for a look at it, `page` has the option --serve HOST:PORT",
+    "page.port": "a web server serves the page; for a look at it, `page` has the option --serve HOST:PORT",
+    "page.subscribers": "the page is files, which have no streams",
     "privacy.other_publishers": "the ε of several publishers adds up",
     "visits.framing": "each framing is accepted",
     "visits.times": "times may always be integers of microseconds",

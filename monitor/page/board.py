@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -14,23 +14,10 @@ from monitor.kinds.over_time.record import OVER_TIME
 from monitor.page.entries import Entry
 from monitor.time.instants import DAY
 
-_EVENT_RECORDS: Final = 256
-_OVERHEAD: Final = 400  # bytes of an entry without its line, measured
+_OVERHEAD: Final = 400  # bytes of an entry without its value, measured
 _OVERHEAD_LISTED: Final = 160  # bytes of a location that a snapshot lists, with its id, measured
 _TIMES: Final = 3
 """The number of designated times of each monitor and shard that a state contains: the latest ones."""
-
-Position = Mapping[int, int]
-"""The next offset of each partition."""
-
-
-class Batch(NamedTuple):
-    """Some consecutive records of a topic: its id, and the positions before and after them."""
-
-    topic_id: str
-    before: Position
-    after: Position
-    entries: tuple[Entry, ...]
 
 
 class Tick(NamedTuple):
@@ -49,7 +36,6 @@ class Board:
     latest record of a key stays for at least `valid`, even above the limit: without a monitor's alarm, the "safe" of
     another monitor would be all that is known about a place.
 
-    `topic_id` is Kafka's id of the topic that is being read, and `position` the position in it.
     `complete_since`: the state at an earlier instant may lack records that were valid then, so it is not returned.
     """
 
@@ -58,39 +44,22 @@ class Board:
     valid: int = DAY
     complete_since: int = 0
     version: int = 0
-    topic_id: str = ""
-    position: dict[int, int] = field(default_factory=dict)
     as_of: int | None = None
-    _batches: deque[Batch] = field(default_factory=deque)
+    _queue: deque[Entry] = field(default_factory=deque)  # in the order in which they came
     _by_key: dict[str, list[Entry]] = field(default_factory=dict)
     _alarms: dict[str, list[Entry]] = field(default_factory=dict)  # by key: the records that drew a noisy count
     _keys: dict[str, set[str]] = field(default_factory=dict)  # by monitor
-    _unbatched: dict[str, Entry] = field(default_factory=dict)  # by key: its batch was dropped, but it may be valid
+    _old: dict[str, Entry] = field(default_factory=dict)  # by key: it left the queue, but it may be valid
     _bytes: int = 0
 
-    def begin(self, topic_id: str) -> None:
-        """Continue with a topic. Offsets of an earlier topic with the same name mean nothing in it."""
-        if topic_id != self.topic_id:
-            self.topic_id, self.position = topic_id, {}
-            self.version += 1
-
-    def add(self, entries: Sequence[Entry], position: Position) -> list[Batch]:
-        """Add the records of a poll, and the position after them. Return them as batches, without repetitions."""
-        batches = []
-        for start in range(0, len(entries), _EVENT_RECORDS):
-            part = entries[start : start + _EVENT_RECORDS]
-            before = dict(self.position)
-            fresh = tuple(entry for entry in part if self._keep(entry))
-            for entry in part:
-                self.position[entry.partition] = max(self.position.get(entry.partition, 0), entry.offset + 1)
-            if fresh:
-                batches.append(Batch(self.topic_id, before, dict(self.position), fresh))
-        self.position |= position
-        if batches:
-            self._batches += batches
+    def add(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Add records. Return them without repetitions."""
+        fresh = [entry for entry in entries if self._keep(entry)]
+        if fresh:
+            self._queue += fresh
             self.version += 1
             self._forget()
-        return batches
+        return fresh
 
     def _keep(self, entry: Entry) -> bool:
         """Add a record to its key, in the order of as_of. Return False for a repetition or an older record."""
@@ -103,25 +72,23 @@ class Board:
         self._keys.setdefault(_find_monitor(entry.key), set()).add(entry.key)
         self._bytes += _measure(entry)
         self.as_of = entry.as_of if self.as_of is None else max(self.as_of, entry.as_of)
-        if entry.key in self._unbatched:
-            self._drop(self._unbatched.pop(entry.key))
+        if entry.key in self._old:
+            self._drop(self._old.pop(entry.key))
         return True
 
     def _forget(self) -> None:
         oldest, valid_from = (self.as_of or 0) - self.history, (self.as_of or 0) - self.valid
-        while self._batches and (
-            self._bytes > self.most_bytes or max(entry.as_of for entry in self._batches[0].entries) < oldest
-        ):
-            for entry in self._batches.popleft().entries:
-                if entry.as_of >= valid_from and self._by_key[entry.key][-1] is entry:
-                    self._unbatched[entry.key] = entry
-                else:
-                    self._drop(entry)
-        for entry in [entry for entry in self._unbatched.values() if entry.as_of < valid_from]:
-            self._drop(self._unbatched.pop(entry.key))
+        while self._queue and (self._bytes > self.most_bytes or self._queue[0].as_of < oldest):
+            entry = self._queue.popleft()
+            if entry.as_of >= valid_from and self._by_key[entry.key][-1] is entry:
+                self._old[entry.key] = entry
+            else:
+                self._drop(entry)
+        for entry in [entry for entry in self._old.values() if entry.as_of < valid_from]:
+            self._drop(self._old.pop(entry.key))
 
     def _drop(self, entry: Entry) -> None:
-        """Drop the first record of a key: batches are in the order in which the records were added to their keys."""
+        """Drop the first record of a key: the queue has the order in which the records were added to their keys."""
         known = self._by_key[entry.key]
         known.pop(0)
         if entry.alarms:
@@ -140,7 +107,7 @@ class Board:
         drawn: dict[int, int] = {}
         places: dict[int, set[str]] = {}
         timed: list[Entry] = []
-        for entry in (entry for batch in self._batches for entry in batch.entries):
+        for entry in self._queue:
             drawn[entry.as_of] = drawn.get(entry.as_of, 0) + entry.alarms
             places.setdefault(entry.as_of, set()).update(entry.places)
             timed += [entry] if entry.type == AT_TIMES and entry.places else []
@@ -149,28 +116,6 @@ class Board:
             for as_of in order[bisect_right(order, entry.as_of) : bisect_right(order, entry.as_of + self.valid)]:
                 places[as_of].update(entry.places)
         return [Tick(one, drawn[one], len(places[one])) for one in order if one >= self.complete_since]
-
-    def list_since(self, topic_id: str, position: Position) -> list[Batch] | None:
-        """Return the batches that contain a record at or after a position.
-
-        Return None if such records may have been dropped, or if the position is not one of this topic.
-        """
-        if (
-            topic_id != self.topic_id
-            or not position
-            or any(self.position.get(partition, -1) < offset for partition, offset in position.items())
-        ):
-            return None
-        wanted: list[Batch] = []
-        for batch in reversed(self._batches):
-            if batch.topic_id != topic_id:
-                break
-            if all(position.get(partition, 0) >= offset for partition, offset in batch.after.items()):
-                return wanted[::-1]
-            wanted.append(batch)
-        oldest = wanted[-1].before if wanted else self.position
-        kept = all(position.get(partition, 0) >= offset for partition, offset in oldest.items())
-        return wanted[::-1] if kept else None
 
     def find_state(self, at: int | None = None) -> list[Entry]:
         """Return the latest record of each key up to an instant, and the one that drew the latest alarm of a place.
@@ -207,7 +152,7 @@ def _find_monitor(key: str) -> str:
 
 def _measure(entry: Entry) -> int:
     listed = 0 if entry.snapshot is None else len(entry.snapshot.noisy_counts) + len(entry.snapshot.counts_at_least)
-    return len(entry.line) + _OVERHEAD + listed * _OVERHEAD_LISTED
+    return len(entry.value) + _OVERHEAD + listed * _OVERHEAD_LISTED
 
 
 def _find_latest(known: Sequence[Entry], at: int | None) -> Entry | None:

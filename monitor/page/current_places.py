@@ -5,9 +5,9 @@ That is after a record, an expiry, or a change of reachability, and when the clo
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,9 +15,12 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.client.current_answers import NOTHING, Answer, KnownPlaces, State
+from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
-from monitor.page.feed import Feed, format_position
+from monitor.page.board import Board
+from monitor.page.entries import Entry
+from monitor.time.clock import Clock
 from monitor.time.instants import DAY, SECOND, parse_instant
 
 STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
@@ -27,7 +30,6 @@ UNREACHABLE: Final = "unreachable"
 """The reason for which every place is unknown while Kafka does not answer."""
 RECOUNT_FOR: Final = 2 * DAY
 """For how long a recount is shown. Later, it would be taken for one of the present answers."""
-_AT_A_TIME: Final = 500  # places, between other requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def read_recount(path: Path | None, now: int) -> Recount | None:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The places at one moment, in the order of a registry (its digest), from the records up to a position.
+    """The places at one moment, in the order of a registry (its digest).
 
     `number` differs if the places may differ. At `expires` the first answer expires. `as_of` is the latest one.
     """
@@ -125,66 +127,67 @@ class Snapshot:
     expires: int = 0
     as_of: int | None = None
     registry: str = ""
-    position: str = ""
 
 
 @dataclass
 class Present:
-    """The places as they have to be read now. Use it in one event loop only.
+    """The places as they have to be read now: the records, the view that follows from them, and when Kafka answered.
 
     If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown.
     """
 
     parameters: Parameters
     locations: Locations
-    feed: Feed
+    board: Board
+    view: SubscriberView
+    clock: Clock
     unreachable_after: int
+    monotonic: Callable[[], float] = time.monotonic
+    _reached: float | None = None
     _version: tuple[int, bool, int, str] | None = None
     _uses: int = 0
     _unchanged_until: int = 0
-    _snapshot: Snapshot = Snapshot()
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _snapshot: Snapshot = field(default_factory=Snapshot)
+
+    def deliver(self, entries: Iterable[Entry], problem: str = "") -> list[Entry]:
+        """Add the records of a poll, and return those that are new. `problem`: as in `Polled`; it may also end."""
+        self._reached = self.monotonic()
+        if problem != self.view.problem:
+            self.view.distrust(problem)
+        fresh = self.board.add(entries)
+        for entry in fresh:
+            self.view.add([("ce_type", entry.type.encode())], entry.value)
+        return fresh
 
     def use(self, parameters: Parameters, locations: Locations) -> None:
         """Show the places of another configuration with the same slots from now on."""
-        self.feed.use(parameters.registry)
+        self.view.use(parameters.registry)
         self.parameters, self.locations = parameters, locations
         self._uses += 1
 
     @property
+    def silent_seconds(self) -> float:
+        """Seconds since Kafka answered last; infinite if it never did."""
+        return float("inf") if self._reached is None else self.monotonic() - self._reached
+
+    @property
     def is_reachable(self) -> bool:
         """Whether Kafka has answered recently."""
-        return self.feed.silent_seconds * SECOND <= self.unreachable_after
+        return self.silent_seconds * SECOND <= self.unreachable_after
 
-    async def read(self) -> Snapshot:
-        """Return all places in the order of the registry.
-
-        Other requests are served while many places are read. If a record comes meanwhile, some places are read with it
-        and others without it. Each answer is true, and the next request reads all again.
-        """
-        async with self._lock:
-            board, now = self.feed.board, self.feed.clock.now()
-            version = board.version, self.is_reachable, self._uses, self.feed.view.problem
-            position = format_position(board.topic_id, board.position)
-            if version != self._version or now > self._unchanged_until:
-                as_of, registry = board.as_of, self.parameters.registry.digest
-                places, slot = await self._read_all(now), self.parameters.grid.length
-                answers = [answer for place in places for answer in place.answers]
-                expiring = (answer.valid_until for answer in answers if answer.state != "unknown")
-                expires = min(filter(None, expiring), default=now + slot)
-                ends = (answer.find_end(slot) for answer in answers)
-                self._unchanged_until = min(filter(None, ends), default=expires)
-                self._snapshot = Snapshot(self._snapshot.number + 1, places, expires, as_of, registry)
-                self._version = version
-            self._snapshot = replace(self._snapshot, position=position)
-            return self._snapshot
-
-    async def _read_all(self, now: int) -> list[Place]:
-        known = KnownPlaces(self.feed.view, self.parameters.grid.length, self.feed.clock.now)
-        reachable = self.is_reachable
-        places: list[Place] = []
-        for location in self.locations:
-            places.append(read_place(location, known, now, reachable=reachable))
-            if len(places) % _AT_A_TIME == 0:
-                await asyncio.sleep(0)
-        return places
+    def read(self) -> Snapshot:
+        """Return all places in the order of the registry."""
+        now = self.clock.now()
+        version = self.board.version, self.is_reachable, self._uses, self.view.problem
+        if version != self._version or now > self._unchanged_until:
+            as_of, registry, slot = self.board.as_of, self.parameters.registry.digest, self.parameters.grid.length
+            known = KnownPlaces(self.view, slot, self.clock.now)
+            places = [read_place(one, known, now, reachable=self.is_reachable) for one in self.locations]
+            answers = [answer for place in places for answer in place.answers]
+            expiring = (answer.valid_until for answer in answers if answer.state != "unknown")
+            expires = min(filter(None, expiring), default=now + slot)
+            ends = (answer.find_end(slot) for answer in answers)
+            self._unchanged_until = min(filter(None, ends), default=expires)
+            self._snapshot = Snapshot(self._snapshot.number + 1, places, expires, as_of, registry)
+            self._version = version
+        return self._snapshot

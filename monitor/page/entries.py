@@ -1,4 +1,4 @@
-"""The records of the output topic that the public may use, each as one line of JSON."""
+"""The records of the output topic that the public may use, with what the page asks of each."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
+from monitor.client.describe_records import alert_status
 from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import (
+    read_alert,
     read_alert_subject,
     read_snapshot,
     read_snapshot_subject,
@@ -22,7 +25,6 @@ from monitor.kinds.over_time.record import OVER_TIME
 from monitor.records.fields import UNREADABLE
 from monitor.time.instants import format_instant, parse_instant
 
-_encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -49,30 +51,23 @@ class Snapshot(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A record of the output topic. `as_of` is an instant, and `line` the whole record as `replay` writes it.
+    """A record of the output topic. `as_of` is an instant, and `value` the record as it was published.
 
     `key`: what the record is about: `monitor/location`, `monitor/time/shard` or `monitor/time`. `alarms`: the number of
-    noisy counts that its tick drew. `places`: those with a noisy count that still counts. `value_at`: where the value
-    begins in the line. `snapshot`: what it says, if it is of an `at_times` monitor. `counted_since`: the as_of of the
-    alarm since which it counts (an instant).
+    noisy counts that its tick drew. `places`: those with a noisy count that still counts. `said`: for an `over_time`
+    record, the answer as a history shows it. `snapshot`: what it says, if it is of an `at_times` monitor.
+    `counted_since`: the as_of of the alarm since which it counts (an instant).
     """
 
-    partition: int
-    offset: int
     type: str
     key: str
     as_of: int
     alarms: int
-    line: bytes
-    value_at: int
+    value: bytes
+    said: Mapping[str, Any] | None = None
     snapshot: Snapshot | None = None
     places: tuple[str, ...] = ()
     counted_since: int | None = None
-
-    @property
-    def raw(self) -> bytes:
-        """The value of the record as JSON."""
-        return self.line[self.value_at : -1]
 
 
 def read_entries(records: Iterable[Published]) -> tuple[list[Entry], int]:
@@ -101,21 +96,36 @@ def _read_entry(kind: str, record: Published) -> Entry | None:
     A newer form of a record is kept, because a subscriber must learn that it does not understand the latest answer. So
     a record needs only the fields that `SubscriberView` requires of a newer form.
     """
+    raw = record.value or b""
     try:
-        value = _decode(record.value or b"")
-        encoded = _encode(value)  # on one line, as server-sent events require
-        key, as_of = PUBLIC[kind](encoded)
-        snapshot = _read_snapshot(encoded) if kind == AT_TIMES else None
+        value = _decode(raw)
+        key, as_of = PUBLIC[kind](raw)
+        snapshot = _read_snapshot(raw) if kind == AT_TIMES else None
     except (msgspec.MsgspecError, ValueError, RecursionError, TimeError, LookupError):
         return None
-    headers = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
-    shown = (record.key or b"").decode(errors="replace")
-    about = {"key": shown, "headers": headers, "partition": record.partition, "offset": record.offset}
-    head = _encode(about)[:-1] + b',"value":'
-    line, alarms = b"%s%s}" % (head, encoded), _count_alarms(kind, value)
+    said = _read_said(raw) if kind == OVER_TIME else None
     places = tuple(snapshot.noisy_counts) if snapshot else _find_marked(kind, value)
-    where = record.partition, record.offset
-    return Entry(*where, kind, key, as_of, alarms, line, len(head), snapshot, places, _find_start(kind, value))
+    return Entry(kind, key, as_of, _count_alarms(kind, value), raw, said, snapshot, places, _find_start(kind, value))
+
+
+NOT_UNDERSTOOD: Final[Mapping[str, Any]] = {"state": "unknown"}
+"""What a history says about a newer form of a record."""
+
+
+def _read_said(value: bytes) -> Mapping[str, Any]:
+    """Return the answer of an `over_time` record as a history shows it."""
+    try:
+        alert = read_alert(value)
+    except UNREADABLE:
+        return NOT_UNDERSTOOD
+    answer: dict[str, Any] = {"state": alert_status(alert), "threshold": alert.threshold}
+    if alert.upper_bound is not None and alert.counted_since is not UNSET:
+        answer |= {"counted_since": alert.counted_since, "since_at_most": alert.upper_bound}
+    elif alert.upper_bound is not None:
+        answer["count_at_most"] = alert.upper_bound
+    if alert.status == "paused":
+        answer["resumes_at"] = alert.resumes_at
+    return answer
 
 
 def _read_alert(value: bytes) -> Subject:

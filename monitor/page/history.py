@@ -5,87 +5,103 @@ Hot spots are left out, because they are compared with no threshold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-from msgspec import UNSET
-
-from monitor.client.describe_records import alert_status
 from monitor.client.designated_time import find_upper_bound
-from monitor.client.subscriber_view import read_alert
 from monitor.kinds.locations import Registry, find_shard
 from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.page.board import Board
-from monitor.page.entries import Entry, Snapshot
-from monitor.records.fields import UNREADABLE
+from monitor.page.entries import NOT_UNDERSTOOD, Snapshot
 from monitor.time.instants import format_instant
 
 MOST_PERIODS: Final = 2_000
 """The most periods of one history: the latest ones."""
 
-_NOT_UNDERSTOOD: Final = {"state": "unknown"}  # a newer form of a record
-
-_encode: Final = msgspec.json.Encoder().encode
+Periods = list[dict[str, Any]]
 
 
-def prepare_history(
-    location_id: str, row: int, board: Board, parameters: Parameters, earlier: Sequence[Registry] = ()
-) -> Callable[[], bytes]:
-    """Select the records about a place. Return the function that writes its history as JSON, the latest moment first.
+@dataclass
+class Histories:
+    """The histories of the places, from the records of a board as it is now. `earlier`: registries of before.
 
-    That function does not read the board, so another thread may call it. `earlier`: registries that were used before.
+    The periods of a designated time are the same for all places of a shard that no snapshot lists, so they are joined
+    once.
     """
-    alerts = [
-        (_describe(monitor), tuple(board.list_by_key(f"{monitor.name}/{location_id}")))
-        for monitor in parameters.monitors
-        if monitor.scope == "place" and row in monitor.needed.rows
-    ]
-    snapshots = [
-        selected
-        for monitor in parameters.monitors
-        if monitor.scope == "shard"
-        for selected in _select_snapshots(monitor, location_id, board)
-    ]
-    known = {one.digest for one in (parameters.registry, *earlier) if location_id in one.rows}
 
-    def write() -> bytes:
-        periods: list[dict[str, Any]] = []
-        for about, entries in alerts:
-            periods += _join(about, ((entry.as_of, _read_alert(entry)) for entry in entries))
-        for about, read in snapshots:
-            periods += _join(about, ((as_of, _read_snapshot(one, location_id, known)) for as_of, one in read))
+    board: Board
+    parameters: Parameters
+    earlier: Sequence[Registry] = ()
+    _times: dict[str, list[_Time]] = field(default_factory=dict)
+
+    def list_periods(self, location_id: str, row: int) -> Periods:
+        """Return the periods of a place, the latest moment first."""
+        periods: Periods = []
+        known = {one.digest for one in (self.parameters.registry, *self.earlier) if location_id in one.rows}
+        for monitor in self.parameters.monitors:
+            if monitor.scope == "place" and row in monitor.needed.rows:
+                entries = self.board.list_by_key(f"{monitor.name}/{location_id}")
+                answers = ((entry.as_of, entry.said or NOT_UNDERSTOOD) for entry in entries)
+                periods += _join(_describe(monitor), answers)
+            elif monitor.scope == "shard":
+                for time in self._list_times(monitor):
+                    periods += time.list_periods(location_id, known)
         periods.sort(key=_find_moment, reverse=True)
-        return _encode({"id": location_id, "history": periods[:MOST_PERIODS]})
+        return periods[:MOST_PERIODS]
 
-    return write
+    def _list_times(self, monitor: Monitor) -> list[_Time]:
+        """Return the designated times of a monitor.
+
+        A monitor of another kind may have had this name: its records are no snapshots.
+        """
+        if monitor.name not in self._times:
+            by_time: dict[str, list[tuple[int, Snapshot]]] = {}
+            for key in self.board.list_keys(monitor.name):
+                read = [(entry.as_of, entry.snapshot) for entry in self.board.list_by_key(key) if entry.snapshot]
+                by_time.setdefault(key.split("/")[1], []).extend(read)
+            described = _describe(monitor)
+            self._times[monitor.name] = [_Time({**described, "time": time}, read) for time, read in by_time.items()]
+        return self._times[monitor.name]
 
 
-def _select_snapshots(
-    monitor: Monitor, location_id: str, board: Board
-) -> Iterator[tuple[dict[str, Any], list[tuple[int, Snapshot]]]]:
-    """Yield the snapshots of the shard of a place, with their as_of, for each designated time.
+@dataclass
+class _Time:
+    """The snapshots of a designated time, with their as_of."""
 
-    The shard follows from the number of shards that a snapshot had then. A monitor of another kind may have had this
-    name: its records are no snapshots.
-    """
-    shard_of = cache(lambda shards: find_shard(location_id, shards))
-    for key in board.list_keys(monitor.name):
-        about = {**_describe(monitor), "time": key.split("/")[1]}
-        read = [(entry.as_of, entry.snapshot) for entry in board.list_by_key(key) if entry.snapshot is not None]
-        yield about, [(as_of, one) for as_of, one in read if shard_of(one.shards) == one.shard]
+    about: Mapping[str, Any]
+    read: list[tuple[int, Snapshot]]
+    _unlisted: dict[tuple[Any, ...], Periods] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.read.sort(key=lambda one: one[0])
+        self._listed = {place for _as_of, one in self.read for place in (*one.noisy_counts, *one.counts_at_least)}
+        self._numbers = sorted({one.shards for _as_of, one in self.read})
+
+    def list_periods(self, location_id: str, known: Collection[str]) -> Periods:
+        """Return the periods of a place. Its shard follows from the number of shards that a snapshot had then."""
+        shards = {number: find_shard(location_id, number) for number in self._numbers}
+        if location_id in self._listed:
+            return self._join(location_id, shards, known)
+        about = (*shards.items(), *sorted(known))
+        if about not in self._unlisted:
+            self._unlisted[about] = self._join(location_id, shards, known)
+        return self._unlisted[about]
+
+    def _join(self, location_id: str, shards: Mapping[int, int], known: Collection[str]) -> Periods:
+        selected = ((as_of, one) for as_of, one in self.read if shards[one.shards] == one.shard)
+        return _join(self.about, ((as_of, _read_snapshot(one, location_id, known)) for as_of, one in selected))
 
 
 def _describe(monitor: Monitor) -> dict[str, Any]:
     return {"monitor": monitor.name, "kind": monitor.kind}
 
 
-def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, Mapping[str, Any]]]) -> Periods:
     """Return the periods of equal answers: `since` and `until` are the as_of of the first and the last of them."""
-    periods: list[dict[str, Any]] = []
-    previous: dict[str, Any] | None = None
+    periods: Periods = []
+    previous: Mapping[str, Any] | None = None
     for as_of, answer in answers:
         at = format_instant(as_of)
         if answer == previous:
@@ -101,25 +117,10 @@ def _find_moment(period: Mapping[str, Any]) -> tuple[str, str, str]:
     return period.get("time", period["since"]), period["since"], period["monitor"]
 
 
-def _read_alert(entry: Entry) -> dict[str, Any]:
-    try:
-        alert = read_alert(entry.raw)
-    except UNREADABLE:
-        return _NOT_UNDERSTOOD
-    answer: dict[str, Any] = {"state": alert_status(alert), "threshold": alert.threshold}
-    if alert.upper_bound is not None and alert.counted_since is not UNSET:
-        answer |= {"counted_since": alert.counted_since, "since_at_most": alert.upper_bound}
-    elif alert.upper_bound is not None:
-        answer["count_at_most"] = alert.upper_bound
-    if alert.status == "paused":
-        answer["resumes_at"] = alert.resumes_at
-    return answer
-
-
-def _read_snapshot(snapshot: Snapshot, location_id: str, known: Collection[str]) -> dict[str, Any]:
+def _read_snapshot(snapshot: Snapshot, location_id: str, known: Collection[str]) -> Mapping[str, Any]:
     """Return the answer of a snapshot about a place. `known`: the digests of the registries that have this place."""
     if snapshot.threshold is None:
-        return _NOT_UNDERSTOOD
+        return NOT_UNDERSTOOD
     answer: dict[str, Any] = {"state": "unknown", "threshold": snapshot.threshold}
     noisy, least = snapshot.noisy_counts.get(location_id), snapshot.counts_at_least.get(location_id, 0)
     most: int | None = None

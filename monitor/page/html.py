@@ -7,7 +7,7 @@ import json
 import math
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -45,8 +45,11 @@ A style does this, because it works when the script cannot be read. It is inline
 has neither the script nor the style sheet that the page names.
 """
 
-STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
-"""The source that allows the style in a Content-Security-Policy."""
+_STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
+POLICY: Final = (
+    f"default-src 'self'; style-src 'self' {_STYLE_SOURCE}; base-uri 'none'; form-action 'none'; object-src 'none'"
+)
+"""The Content-Security-Policy that each page states itself, so that it holds on any web server."""
 PAGE_SIZE: Final = 500
 _STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
 
@@ -58,11 +61,43 @@ def round_seconds_left(left: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a request asks for: the language, the page of the list from 1, and whether another page embeds this one."""
+    """One part of the list: its language, and its number from 1. `first`: the start page, which has no own language."""
 
     language: Language
     page: int = 1
-    embed: bool = False
+    first: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        if self.first:
+            return "index.html"
+        return f"{self.language}.html" if self.page == 1 else f"{self.language}-{self.page}.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What all views show: the places in the order of the list, the latest as_of, the recount, and for how long.
+
+    The list may be shown for `left` seconds (one of `SECONDS`).
+    """
+
+    places: Sequence[Place]
+    as_of: int | None
+    recount: Recount | None
+    left: int
+
+
+def sort_places(places: Iterable[Place]) -> list[Place]:
+    """Return the places in the order of the list: the most important state first, then by name."""
+    return sorted(places, key=lambda place: (STATES.index(place.level), place.name.casefold()))
+
+
+def list_views(places: int) -> list[View]:
+    """Return all parts of the list in all languages, those that visitors see first at the beginning."""
+    numbers = range(1, count_pages(places) + 1)
+    views = [View(language, number) for number in numbers for language in LANGUAGES]
+    return [View(LANGUAGES[0], first=True), *views]
 
 
 def count_pages(places: int) -> int:
@@ -100,36 +135,35 @@ class Html:
         self._template = environment.get_template("page.html")
         self._texts, self._setup, self._static, self._promise = texts, setup, static, promise
 
-    def write(
-        self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None, left: int
-    ) -> bytes:
-        """Return the page of the list that the view names. It may be shown for `left` seconds (`late.SECONDS`)."""
+    def write(self, view: View, shown: Shown) -> bytes:
+        """Return a part of the list as a page."""
         texts = self._texts[view.language]
         words = Words(texts)
-        ordered = sorted(places, key=lambda place: (STATES.index(place.level), place.name.casefold()))
-        counted = Counter(place.level for place in places)
+        counted = Counter(place.level for place in shown.places)
         start = (view.page - 1) * PAGE_SIZE
         return self._template.render(
             t=texts,
             language=view.language,
             languages=[{"code": code, "name": self._texts[code]["language"]} for code in LANGUAGES],
-            embed=view.embed,
+            policy=POLICY,
             style=_STYLE,
-            left=left,
+            left=shown.left,
             build=self._static.build,
             modules=self._static.modules,
-            as_of=words.format_time(as_of) if as_of else None,
-            as_of_machine=format_machine_time(as_of),
+            as_of=words.format_time(shown.as_of) if shown.as_of else None,
+            as_of_machine=format_machine_time(shown.as_of),
             states=STATES,
             counts=counted,
-            places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
+            places=[_describe(place, words) for place in shown.places[start : start + PAGE_SIZE]],
             page=view.page,
-            pages=count_pages(len(places)),
-            audit=_write_audit_line(words, recount, self._promise),
+            pages=count_pages(len(shown.places)),
+            previous=View(view.language, view.page - 1).name,
+            next=View(view.language, view.page + 1).name,
+            audit=_write_audit_line(words, shown.recount, self._promise),
             promise=self._promise,
             picture=self._draw_beliefs(texts),
             public_key=self._setup.get("publicKey"),
-            known=counted["unknown"] < len(places),  # with a forged answer, every place is unknown
+            known=counted["unknown"] < len(shown.places),  # with a forged answer, every place is unknown
             setup=self._write_setup(view, texts),
         ).encode()
 
@@ -138,7 +172,7 @@ class Html:
         return Markup(draw_beliefs(self._promise["exact"], labels))  # noqa: S704  # its words are escaped
 
     def _write_setup(self, view: View, texts: Texts) -> Markup:
-        setup = {**self._setup, "language": view.language, "embed": view.embed, "texts": texts}
+        setup = {**self._setup, "language": view.language, "first": view.first, "texts": texts}
         # "<" could end the element; in a JSON string it may be written as an escape.
         return Markup(json.dumps(setup, ensure_ascii=False).replace("<", "\\u003c"))  # noqa: S704  # escaped above
 

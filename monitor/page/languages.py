@@ -13,13 +13,11 @@ from typing import Final
 from monitor.client.current_answers import About, Answer
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.errors import ConfigError, Problem
-from monitor.page.response_bodies import list_accepted
 from monitor.time.instants import format_instant, to_datetime
 
 Texts = Mapping[str, str]
 
 MONTHS: Final = 12
-_DEFAULT: Final[Language] = "en"
 
 
 @cache
@@ -84,15 +82,6 @@ def _find_placeholders(text: str) -> set[str]:
             raise ValueError(f"a placeholder with a format: {field}")
         placeholders |= set() if field is None else {field}
     return placeholders
-
-
-def choose_language(wanted: str | None, accepted: str) -> Language:
-    """Return the language of a request: the parameter `lang`, or the best of the header Accept-Language."""
-    for language in LANGUAGES:
-        if wanted == language:
-            return language
-    tags = (tag.partition("-")[0] for tag in list_accepted(accepted))
-    return next((language for tag in tags for language in LANGUAGES if tag == language), _DEFAULT)
 
 
 _UNITS: Final = (("days", 1_440), ("hours", 60), ("minutes", 1))

@@ -23,30 +23,28 @@ ASK_SECONDS: Final = 5.0
 
 
 class Polled(NamedTuple):
-    """The records for subscribers, the position after them, and the number of foreign records (`read_entries`).
+    """The records for subscribers, and the number of foreign records (`read_entries`).
 
-    If answers are verified, `position` is before the records that wait for their checkpoint, and `problem` and
-    `unverified` are those of the verification.
+    If answers are verified, `problem` and `unverified` are those of the verification.
     """
 
     entries: Sequence[Entry]
-    position: Mapping[int, int]
     foreign: int
     problem: str = ""
     unverified: str = ""
 
 
-def verify(records: Sequence[Published], position: Mapping[int, int], verification: Verification | None) -> Polled:
-    """Return the records of a poll that subscribers may receive, given the position after the poll.
+def verify(records: Sequence[Published], verification: Verification | None) -> Polled:
+    """Return the records of a poll that subscribers may receive.
 
     With a verification, records since the last checkpoint are returned with the next one. It must receive each record
     once: confirm the id of the topic first, because after a failure the records are read again.
     """
     if verification is None:
         entries, foreign = read_entries(records)
-        return Polled(entries, position, foreign)
+        return Polled(entries, foreign)
     entries, foreign = read_entries(verification.check(records))
-    return Polled(entries, {**position, **verification.waiting}, foreign, verification.problem, verification.unverified)
+    return Polled(entries, foreign, verification.problem, verification.unverified)
 
 
 class TopicReader:
@@ -87,8 +85,8 @@ class TopicReader:
             if subscriber.is_at_end():
                 return
 
-    def follow(self, deliver: Callable[[str, Polled], None], stop: threading.Event) -> None:
-        """Deliver records, with the id of their topic, until `stop` is set.
+    def follow(self, deliver: Callable[[Polled], None], stop: threading.Event) -> None:
+        """Deliver records until `stop` is set.
 
         If Kafka fails, connect again and continue after the last delivery. Records are delivered only after Kafka has
         confirmed the id of the topic: kafka-python fetches by name, so a poll may also return records of a new topic
@@ -107,7 +105,7 @@ class TopicReader:
                     subscriber.is_at_end()
                     asked = time.monotonic()
                 if is_due or after != self._at:
-                    deliver(self.topic_id, self._take(records, after))
+                    deliver(self._take(records, after))
             except (UnreachableError, TopicError) as error:
                 log.warning("%s", error)
                 self.close()
@@ -136,4 +134,4 @@ class TopicReader:
 
     def _take(self, records: Sequence[Published], after: Mapping[int, int]) -> Polled:
         self._at = after
-        return verify(records, after, self._verification)
+        return verify(records, self._verification)

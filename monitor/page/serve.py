@@ -1,86 +1,105 @@
-"""`location-monitor page`: serves the page, and reads the configuration again when its files change."""
+"""Serves the folder of the page, for a look at it: `page --serve` and `demo --page`."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Final, Self
 
-from monitor.config import ValidConfig, load_valid_config
-from monitor.config.file_changes import FileChanges
-from monitor.errors import MonitorError
-from monitor.kafka.connections import build_kafka_connections
-from monitor.page.server import Page, PageParts
-from monitor.time.clock import SystemClock
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-log = logging.getLogger(__name__)
+from monitor.errors import FailedError
 
-
-class ConfigUpdates:
-    """The configuration in use (`valid`), which is read again when it or the registry changes.
-
-    The places and the monitors can be used at once. For anything else the page must be started again.
-    """
-
-    def __init__(self, config_file: Path, environ: Mapping[str, str], valid: ValidConfig) -> None:
-        self.valid = valid
-        self._path, self._environ = config_file, environ
-        self._changes = FileChanges()
-        self._changes.mark(self._files)
-
-    @property
-    def _files(self) -> tuple[Path, Path]:
-        return self._path, self.valid.config.locations.file
-
-    def read(self) -> ValidConfig | None:
-        """Return the configuration if it was changed and can be used, and otherwise None."""
-        if not self._changes.have_settled(self._files):
-            return None
-        self._changes.mark(self._files)
-        try:
-            fresh = load_valid_config(self._path, self._environ)
-        except MonitorError as error:
-            log.warning("the configuration was changed, but cannot be used, so the earlier one stays in use: %s", error)
-            return None
-        before, after = self.valid.config, fresh.config
-        if after.clock != before.clock:
-            log.warning("clock was changed in the configuration: start the page again")
-            return None
-        if (after.page, after.kafka) != (before.page, before.kafka):
-            log.warning("page or kafka was changed in the configuration: start the page again to use this")
-        self.valid = fresh
-        self._changes.mark(self._files)
-        return fresh
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "geolocation=(self), camera=(), microphone=(), browsing-topics=()",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": "frame-ancestors 'self'",
+    "Access-Control-Allow-Origin": "*",
+}
+"""The headers of every file. The policy of a page about what it may load is in the page itself."""
+BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"
+"""How long a file may be kept: never an old "safe", not even in an outage."""
+FOREVER: Final = "public, max-age=31536000, immutable"
+"""How long a file in `static/` may be kept. Its address changes with its content."""
 
 
-def page_command(
-    config_file: Path,
-    environ: Mapping[str, str],
-    stop: threading.Event,
-    signals: Callable[[], AbstractContextManager[None]],
-    print_line: Callable[[str], None],
-    since: str | None = None,
-) -> None:
-    """Serve the page until `stop` is set. `signals` sets it on a signal. Changed files are read again.
-
-    `since`: as in `monitor.client.subscribe`.
+class FolderServer:
+    """Serves a folder from `__enter__` to `__exit__`. `url` is its address.
 
     Raises:
-        ConfigError: the configuration, a password file, page.texts or page.background is wrong.
-        TopicError: the output topic does not exist.
-        UnreachableError: Kafka does not answer.
-        FailedError: the address cannot be used, or the HTTP server has ended by itself.
-        UsageError: `since` is not a time, or the configuration has no public key.
+        FailedError: the address cannot be used (constructor).
     """
-    valid = load_valid_config(config_file, environ)
-    updates = ConfigUpdates(config_file, environ, valid)
-    parts = PageParts(valid.config, valid.parameters, valid.locations, build_kafka_connections(valid.config), since)
-    with signals(), Page(parts, SystemClock()) as page:
-        print_line(f"The page is at {page.url}")
-        if page.metrics_url:
-            print_line(f"Its metrics are at {page.metrics_url}")
-        while not page.wait(stop):
-            if (changed := updates.read()) is not None:
-                page.use(changed)
+
+    def __init__(self, folder: Path, host: str, port: int) -> None:
+        self._listening = _listen(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._listening.getsockname()[1]}/"
+        files = StaticFiles(directory=folder, html=True, check_dir=False)
+        app = Starlette(routes=[Mount("/", files)])
+        config = uvicorn.Config(
+            _add_headers(app),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level=logging.ERROR,
+            access_log=False,  # nobody's searches and addresses are kept
+            server_header=False,
+            proxy_headers=False,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="HTTP server", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to serve."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Finish the responses in progress, and close the connections. Further calls do nothing."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join()
+        self._listening.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server has ended."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        asyncio.run(self._server.serve(sockets=[self._listening]))
+
+
+def _add_headers(app: ASGIApp) -> ASGIApp:
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        caching = FOREVER if scope["path"].startswith("/static/") else BRIEF
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                failed = message["status"] >= 400  # noqa: PLR2004  # the first status of an error
+                MutableHeaders(scope=message).update({**HEADERS, "Cache-Control": "no-store" if failed else caching})
+            await send(message)
+
+        await app(scope, receive, send_with_headers)
+
+    return respond
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise FailedError(
+            f"--serve is {host}:{port}, which cannot be used ({error.strerror}): give a free port, 0 for any"
+        ) from error

@@ -1,4 +1,4 @@
-"""The files of the package, read once. A request only looks up a name, so no path leads to other files."""
+"""The files of the package that the page needs in the browser, read once."""
 
 from __future__ import annotations
 
@@ -10,25 +10,16 @@ from importlib import resources
 from typing import Any, Final
 
 from monitor import __version__
-from monitor.page.response_bodies import Body, make_body
 
-_TYPES: Final = {
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-}
+_SUFFIXES: Final = (".css", ".js", ".svg")
 
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """All static files by name, each with its media type. `build` is a digest of them, and part of their address."""
+    """All static files by name. `build` is a digest of them, and part of their address."""
 
-    files: Mapping[str, tuple[Body, str]]
+    files: Mapping[str, bytes]
     build: str
-
-    def find(self, build: str, name: str) -> tuple[Body, str] | None:
-        """Return a file of this build; None if there is none."""
-        return self.files.get(name) if build == self.build else None
 
     @property
     def modules(self) -> list[str]:
@@ -38,17 +29,14 @@ class Static:
 
 def read_static() -> Static:
     """Read the static files."""
-    files = {}
-    for path in (resources.files("monitor.page") / "static").iterdir():
-        kind = path.name.rpartition(".")[2]
-        if kind in _TYPES:
-            files[path.name] = make_body(path.read_bytes()), _TYPES[kind]
-    digest = hashlib.sha256("".join(files[name][0].tag for name in sorted(files)).encode()).hexdigest()
-    return Static(files, digest[:16])
+    folder = (resources.files("monitor.page") / "static").iterdir()
+    files = {path.name: path.read_bytes() for path in folder if path.name.endswith(_SUFFIXES)}
+    content = b"".join(hashlib.sha256(files[name]).digest() for name in sorted(files))
+    return Static(files, hashlib.sha256(content).hexdigest()[:16])
 
 
 def read_openapi() -> dict[str, Any]:
-    """Read the OpenAPI document of the page's interface, and set the version of the package."""
+    """Read the OpenAPI document of the files, and set the version of the package."""
     file = resources.files("monitor.page") / "openapi.json"
     document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     document["info"]["version"] = __version__

@@ -85,7 +85,11 @@ def test_configuration_names_compose_services(root: Path, compose: dict[str, Any
     assert config.redis.parts.hostname in services
     assert config.visits.person_key_file == Path("/run/secrets/person_key")
     assert f"127.0.0.1:{config.metrics.port}:{config.metrics.port}" in services["monitor"]["ports"]
-    assert f"127.0.0.1:{config.page.port}:{config.page.port}" in services["page"]["ports"]
+    assert services["page"]["command"][-2:] == ["--out", "/srv/page"]
+    assert {"page:/srv/page", "page:/srv/page:ro"} <= {*services["page"]["volumes"], *services["web"]["volumes"]}
+    served = (root / "deploy/nginx.conf").read_text(encoding="utf-8")
+    assert "root /srv/page;" in served
+    assert ("listen 8080;" in served, services["web"]["ports"]) == (True, ["127.0.0.1:8080:8080"])
 
 
 def test_monitoring_names_compose_services(root: Path, compose: dict[str, Any]) -> None:
@@ -117,6 +121,7 @@ def test_each_service_reaches_what_it_uses(compose: dict[str, Any]) -> None:
     services = _list_services(compose)
     uses = {name: {*service.get("depends_on", ())} - {"topics"} for name, service in services.items()}
     uses |= {name: {"kafka"} for name in ("auditor", "page", "watch")} | {"prometheus": {*SCRAPED}}
+    uses["web"] = set()  # it reads a volume that the page has created
     for name, used in uses.items():
         assert all(set(services[name]["networks"]) & set(services[other]["networks"]) for other in used), name
 
@@ -125,8 +130,8 @@ def test_images_are_pinned_by_digest(root: Path, compose: dict[str, Any]) -> Non
     """Every image that this project does not build has a digest, so its content cannot change under a tag."""
     images = [service["image"] for service in _list_services(compose).values() if "build" not in service]
     bases = re.findall(r"^ARG BASE=(\S+)$", (root / "deploy/Containerfile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(images) == 5
-    assert len({*images}) == 4, "kafka and rights have the same image"
+    assert len(images) == 6
+    assert len({*images}) == 5, "kafka and rights have the same image"
     assert len(bases) == 1
     assert [image for image in (*images, *bases) if not re.search(r":[^@/]+@sha256:[0-9a-f]{64}$", image)] == []
 

@@ -196,8 +196,9 @@ def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
 @pytest.mark.parametrize("kind", ["service", "page", "public answers"])
 def test_promtool_accepts_metrics(metrics: Metrics, kind: str) -> None:
     """Prometheus's linter accepts the metrics of the service, of the page and of a subscriber."""
-    page, public = PageMetrics(MINUTE, MINUTE, 10), PublicMetrics(["inn"], HOUR, 5)
+    page, public = PageMetrics(MINUTE, MINUTE), PublicMetrics(["inn"], HOUR, 5)
     page.set_as_of(HOUR)
+    page.set_written(HOUR, 1)
     public.show((), "2026-01-05T00:00:00Z")
     collectors: dict[str, Collectors] = {"service": metrics, "page": page, "public answers": public}
     text = generate_latest(collectors[kind].registry)

@@ -48,9 +48,9 @@ class Visit:
         if urlsplit(request.url).netloc != urlsplit(self.url).netloc:
             self.elsewhere.append(request.url)
 
-    def open(self, query: str = "lang=en") -> Visit:
+    def open(self, file: str = "en.html") -> Visit:
         """Open the page, and wait until its script has drawn it."""
-        self.tab.goto(f"{self.url}?{query}")
+        self.tab.goto(f"{self.url}{file}")
         self.tab.wait_for_selector("html[data-ready]")
         return self
 

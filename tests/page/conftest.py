@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from monitor.client.subscriber import Subscriber
 from monitor.errors import UnreachableError
-from monitor.page.server import Page
+from monitor.page.page import Page
+from monitor.page.serve import FolderServer
+from tests.kit.waiting import until
 from tests.needed_programs import report_missing
 from tests.page.world import Town, make_town
 from tests.shared_kafka import SharedKafka
 
 CHROMIUM = Path("/usr/bin/chromium")
-BEAT_SECONDS = 0.2
 
 
-OpenPage = Callable[..., Page]
+@dataclass
+class Served:
+    """A page in a folder, and the server of this folder."""
+
+    page: Page
+    server: FolderServer
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return self.server.url
+
+    @property
+    def metrics_url(self) -> str:
+        """The address of the page's own metrics."""
+        return self.page.metrics_url
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file of the page."""
+        return (self.page.folder.path / name).read_bytes()
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file of the page."""
+        return json.loads(self.read(name))
+
+    def list_places(self) -> dict[str, Any]:
+        """Return all places by id, as in `places.json`."""
+        return {place["id"]: place for place in self.read_json("places.json")["locations"]}
+
+
+OpenPage = Callable[..., Served]
 """The type of the fixture `open_page`: its arguments are a town and, by name, settings of the page."""
 
 
@@ -40,9 +74,14 @@ def open_page() -> Iterator[OpenPage]:
         yield lambda town, **settings: stack.enter_context(serve(town, **settings))
 
 
-def serve(town: Town, **settings: Any) -> Page:
-    """Return a page that is not yet served."""
-    return Page(town.with_page(**settings), town.clock, BEAT_SECONDS)
+@contextmanager
+def serve(town: Town, out: Path | None = None, **settings: Any) -> Iterator[Served]:
+    """Write the page of a town into a folder, and serve the folder."""
+    with TemporaryDirectory() as folder:
+        page = Page(town.with_page(**settings), town.clock, out or Path(folder))
+        with page, FolderServer(page.folder.path, "localhost", 0) as server:
+            until((page.folder.path / "places/market.json").exists, 60)
+            yield Served(page, server)
 
 
 def fail_once(

@@ -1,7 +1,7 @@
 // The store and the time line of the browser, with stepped clocks and a server that the tests control: node --test tests/page/store.test.mjs
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
-import { Store, levelOf } from "../../monitor/page/static/store.js";
+import { Store, levelOf, nameOf } from "../../monitor/page/static/store.js";
 import { Timeline } from "../../monitor/page/static/timeline.js";
 
 const HOUR = 3_600_000;
@@ -11,35 +11,6 @@ const REGISTRY = { digest: DIGEST, ids: ["market", "park"], names: ["Market", ""
 
 const text = (time) => new Date(time).toISOString().replace(".000Z", "Z");
 
-class FakeEventSource extends EventTarget {
-  static OPEN = 1;
-  static CLOSED = 2;
-  static opened = [];
-  readyState = 1;
-
-  constructor() {
-    super();
-    FakeEventSource.opened.push(this);
-  }
-
-  close() {
-    this.readyState = 2;
-  }
-
-  send(name, data) {
-    this.dispatchEvent(Object.assign(new Event(name), { data: JSON.stringify(data) }));
-  }
-
-  beat(now, more = {}) {
-    this.send("beat", { ...status(now), ...more });
-  }
-
-  refuse() {
-    this.readyState = 2;
-    this.dispatchEvent(new Event("error"));
-  }
-}
-
 const status = (now) => ({ now: text(now), as_of: text(NOON), silent_seconds: 0, registry: DIGEST, slot_seconds: 3600 });
 
 /** An answer of a monitor about the rows of a run, which is the market unless others are named. */
@@ -48,8 +19,8 @@ const answer = (asOf, state, more = {}) => ({
   as_of: text(asOf), valid_until: text(asOf + 2 * HOUR), rows: [0, 0], ...more,
 });
 
-/** The states of all places, as a server at a position sends them. */
-const states = (position, ...answers) => ({ ...status(server.now), position: `T/0:${position}`, answers });
+/** The states of all places, as the page writes them now. */
+const states = (...answers) => ({ ...status(server.now), written_at: text(server.now), answers });
 
 /** An element of HTML with attributes only, on which nothing is drawn. */
 class FakeElement extends EventTarget {
@@ -69,17 +40,22 @@ let store;
 let steady = 0; // the device's clock that stands still in sleep
 mock.method(performance, "now", () => steady);
 
-/** Answers a request; `server.takes` ms pass meanwhile. */
-async function respond(path) {
+/** Answers a request; `server.takes` ms pass meanwhile. The page writes its states while `server.writes`. */
+async function respond(path, { headers = {} } = {}) {
   server.asked.push(path);
   await null;
   if (server.fails) return { ok: false, status: 503 };
-  if (path === "v1/registry") return { ok: true, json: async () => REGISTRY };
-  if (path === "v1/ticks") return { ok: true, json: async () => ({ ticks: server.ticks }) };
+  if (path === "registry.json") return { ok: true, json: async () => REGISTRY };
+  if (path === "ticks.json") return { ok: true, json: async () => ({ ticks: server.ticks }) };
   if (server.holds(path)) return new Promise((resolve) => { server.release = () => resolve({ ok: false, status: 503 }); });
-  const sent = states(1, ...server.answers);
+  if (path !== "states.json") return { ok: true, json: async () => ({ registry: DIGEST, answers: server.answers }) };
+  if (server.writes) server.file = { ...states(...server.answers), ...server.more };
+  const sent = { etag: server.file.written_at, date: new Date(server.date ?? server.now).toUTCString() };
   advance(server.takes);
-  return { ok: true, json: async () => sent };
+  if (headers["If-None-Match"] === sent.etag) return { ok: false, status: 304 };
+  const given = new Map([["ETag", sent.etag], ["Date", server.date === null ? null : sent.date], ["Age", server.age]]);
+  const { file } = server;
+  return { ok: true, status: 200, headers: given, json: async () => file };
 }
 
 /** Lets time pass on the device and on the server. */
@@ -94,115 +70,161 @@ async function settle() {
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => { setImmediate(resolve); });
 }
 
-const source = () => FakeEventSource.opened.at(-1);
 const state = () => store.known[0].state;
 const reason = () => store.known[0].reason;
-const asked = () => server.asked.filter((path) => path === "v1/states").length;
+const asked = () => server.asked.filter((path) => path === "states.json").length;
+
+/** Lets time pass in steps in which the store reads its files. */
+async function pass(ms) {
+  for (let step = 0; step < ms; step += 5000) {
+    advance(Math.min(5000, ms - step));
+    await settle();
+  }
+}
+
+/** Writes states at once, and lets the store read them. */
+async function publish(...answers) {
+  server.answers = answers;
+  await pass(10_000);
+}
 
 beforeEach(async () => {
   mock.timers.reset();
   mock.timers.enable({ apis: ["setTimeout", "Date"], now: NOON });
-  FakeEventSource.opened.length = 0;
-  server = { now: NOON, asked: [], answers: [answer(NOON, "safe")], fails: false, takes: 0 };
-  Object.assign(server, { ticks: [], holds: () => false, release: () => {} });
-  Object.assign(globalThis, { fetch: respond, EventSource: FakeEventSource });
+  server = { now: NOON, asked: [], answers: [answer(NOON, "safe")], fails: false, takes: 0, writes: true, age: null };
+  Object.assign(server, { ticks: [], holds: () => false, release: () => {}, more: {} });
+  Object.assign(globalThis, { fetch: respond });
   store = new Store({ unreachableMs: 60_000 }, () => 1);
   await store.start();
-  source().beat(NOON);
-  source().send("states", states(1, ...server.answers));
 });
 
-test("a late beat does not turn the clock back: the state is read again", async () => {
-  mock.timers.setTime(NOON + 5 * HOUR); // the device slept: timers stood still
-  server.now += 5 * HOUR;
-  source().beat(NOON + 10_000);
-  assert.equal(state(), "unknown");
-  const late = source();
-  advance(3000);
-  await settle();
-  assert.notEqual(source(), late);
-  assert.equal(store.clock.now(), server.now);
-  assert.equal(reason(), "too_old");
+test("states that are no longer written turn unknown, and come back", async () => {
+  await pass(10_000);
+  server.writes = false;
+  await pass(55_000);
+  assert.equal(state(), "safe");
+  await pass(6000);
+  assert.deepEqual([state(), reason()], ["unknown", "unreachable"]);
+  server.writes = true;
+  await pass(10_000);
+  assert.equal(state(), "safe");
+});
+
+test("a first visit of files that are no longer written sees nothing but unknown", async () => {
+  await pass(10_000);
+  server.writes = false;
+  server.now += 3 * HOUR; // only the web server knows: the device was off
+  const other = new Store({ unreachableMs: 60_000 }, () => 1);
+  await other.start();
+  assert.deepEqual([other.known[0].state, other.known[0].reason], ["unknown", "unreachable"]);
+  assert.equal(other.clock.now(), server.now);
+});
+
+test("the age in a cache counts", async () => {
+  server.age = "61";
+  await pass(10_000);
+  assert.equal(reason(), "unreachable");
+});
+
+test("a server without a clock is judged by the clock of the device", async () => {
+  server.date = null;
+  await pass(10_000);
+  assert.equal(state(), "safe");
+});
+
+test("the age of files says how old they are, also in a simulation of another time", async () => {
+  server.more = { now: text(NOON - 24 * HOUR) };
+  server.answers = [answer(NOON - 24 * HOUR, "safe")];
+  await pass(10_000);
+  assert.equal(state(), "safe");
+  assert.ok(Math.abs(store.clock.now() - (NOON - 24 * HOUR)) < 20_000);
+});
+
+test("a page that does not hear its source turns unknown", async () => {
+  server.more = { silent_seconds: 61 };
+  await pass(10_000);
+  assert.equal(reason(), "unreachable");
+  server.more = { silent_seconds: null };
+  await pass(10_000);
+  assert.equal(reason(), "unreachable");
 });
 
 test("the time of a response counts from its request", async () => {
-  source().refuse();
   server.takes = 20_000;
-  advance(3000);
+  advance(10_000);
   await settle();
-  assert.equal(store.clock.now(), server.now);
-  source().beat(server.now - 100); // not late: the clock may be ahead by the time of the request
-  assert.equal(store.clock.now(), server.now - 100);
+  assert.ok(store.clock.now() >= server.now);
 });
 
-test("a device that wakes sees at once that answers are too old", () => {
+test("a device that wakes sees at once that answers are too old, and reads them again", async () => {
   mock.timers.setTime(NOON + 3 * HOUR);
+  server.now += 3 * HOUR;
   assert.equal(state(), "safe");
   store.wake();
   assert.equal(state(), "unknown");
-});
-
-test("an open stream without beats is replaced", async () => {
-  advance(61_000);
-  assert.equal(state(), "unknown");
-  advance(3000);
+  server.answers = [answer(server.now, "safe")];
   await settle();
-  assert.equal(FakeEventSource.opened.length, 2);
   assert.equal(state(), "safe");
 });
 
-test("an alarm stays if the states come from a server that is behind", () => {
-  source().send("states", states(7, answer(NOON, "noisy_count")));
-  source().send("states", states(6, answer(NOON, "safe")));
+test("an alarm stays if the states come from a cache that is behind", async () => {
+  await pass(10_000);
+  const earlier = server.file;
+  await publish(answer(NOON, "noisy_count"));
+  server.writes = false;
+  server.file = earlier;
+  await pass(10_000);
   assert.equal(state(), "noisy_count");
-  source().send("states", { ...states(0, answer(NOON, "safe")), position: "OTHER/0:0" }); // a topic created again
-  assert.equal(state(), "safe");
 });
 
-test("states about another registry are not shown: the page is read again", () => {
+test("states about another registry are not shown: the page is read again", async () => {
   let outdated = 0;
   store.addEventListener("outdated", () => { outdated += 1; });
-  source().beat(NOON, { registry: "0".repeat(64) });
-  source().send("states", { ...states(9, answer(NOON, "noisy_count")), registry: "0".repeat(64) });
-  assert.deepEqual([outdated, state()], [1, "safe"]);
+  server.more = { registry: "0".repeat(64) };
+  await publish(answer(NOON, "noisy_count"));
+  assert.deepEqual([outdated > 0, state()], [true, "safe"]);
 });
 
-test("each answer expires at its time, and the most cautious one counts", () => {
+test("each answer expires at its time, and the most cautious one counts", async () => {
   const spot = answer(NOON, "noisy_count", { monitor: "busiest", kind: "hot_spots", rows: [0, 1] });
   const alarm = answer(NOON - HOUR, "noisy_count", { monitor: "noon" });
-  source().send("states", states(2, alarm, answer(NOON, "safe"), spot));
+  await publish(alarm, answer(NOON, "safe"), spot);
   const shown = () => [store.known[0].state, store.known[0].reason, store.known[0].monitor];
   assert.deepEqual(shown(), ["noisy_count", "below_threshold", "noon"]);
   assert.deepEqual(store.answers(0).map((one) => one.monitor), ["noon", "busiest", "places"]);
   assert.equal(store.known[1].monitor, "busiest"); // it has no other answer
-  source().beat(NOON + HOUR);
+  await pass(NOON + HOUR - server.now);
   assert.equal(state(), "noisy_count"); // at valid_until, an answer is still valid
-  source().beat(NOON + HOUR + 1);
+  await pass(25);
   assert.deepEqual(shown(), ["unknown", "too_old", "noon"]);
 });
 
-test("an alarm stays after its answer has expired, until its own end", () => {
+test("an alarm stays after its answer has expired, until its own end", async () => {
   const alarm = { ...answer(NOON - HOUR, "noisy_count", { end: text(NOON - HOUR) }), valid_until: text(NOON + 5 * HOUR) };
-  source().send("states", states(2, answer(NOON, "paused", { last_alarm: alarm }), answer(NOON, "safe", { monitor: "noon" })));
+  await publish(answer(NOON, "paused", { last_alarm: alarm }), answer(NOON, "safe", { monitor: "noon" }));
   const shown = () => [state(), levelOf(store.known[0]), store.statements(0).length, store.counts().noisy_count];
   assert.deepEqual(shown(), ["paused", "noisy_count", 3, 1]);
-  source().beat(NOON + 5 * HOUR); // the server has sent no answer since, and Kafka may be lost
+  await pass(NOON + 5 * HOUR - server.now);
   assert.deepEqual(shown(), ["unknown", "noisy_count", 3, 1]);
-  source().beat(NOON + 5 * HOUR + 1);
+  await pass(25);
   assert.deepEqual(shown(), ["unknown", "unknown", 2, 0]);
 });
 
-test("a wrong clock of the device extends no answer", () => {
+test("a wrong clock of the device extends no answer", async () => {
   mock.timers.setTime(NOON - 48 * HOUR); // set back by two days
-  source().beat(NOON + 2 * HOUR + 1000);
+  server.now += 2 * HOUR + 1000;
+  store.wake();
+  await settle();
   assert.deepEqual([state(), reason()], ["unknown", "too_old"]);
 });
 
-test("the pauses become longer until a beat comes", async () => {
+test("the pauses become longer until the states are read", async () => {
+  await pass(10_000);
   const pauses = [];
+  server.fails = true;
+  await pass(10_000); // the first failure
   for (let attempt = 0; attempt < 6; attempt += 1) {
     const before = asked();
-    source().refuse();
     let pause = 0;
     while (asked() === before) {
       pause += 500;
@@ -212,10 +234,10 @@ test("the pauses become longer until a beat comes", async () => {
     pauses.push(pause);
   }
   assert.deepEqual(pauses, [3000, 6000, 12_000, 24_000, 30_000, 30_000]);
-  source().beat(server.now);
-  source().refuse();
+  server.fails = false;
+  await pass(30_000);
   const before = asked();
-  advance(3000);
+  await pass(10_000);
   assert.equal(asked(), before + 1);
 });
 
@@ -229,16 +251,13 @@ test("a start that fails is repeated", async () => {
   server.fails = false;
   advance(3000);
   await started;
-  assert.equal(failed, 1);
-  server.fails = true; // the stream is refused, and so are the states
-  source().refuse();
-  advance(6000);
-  await settle();
-  assert.equal(failed, 2);
-  server.fails = false;
-  advance(12_000);
-  await settle();
-  assert.equal(other.known[0].state, "safe");
+  assert.deepEqual([failed, other.known[0].state], [1, "safe"]);
+});
+
+test("files of places have the names that the page gives them", () => {
+  const ids = { "market-7": "market-7", "..": "_2e_2e", "a%2fb": "a_252fb", A: "_41", "学": "_e5_ad_a6" };
+  for (const [id, name] of Object.entries(ids)) assert.equal(nameOf(id), `places/${name}`);
+  assert.equal(nameOf("x".repeat(256)), `places/${"x".repeat(120)}/${"x".repeat(120)}/${"x".repeat(16)}`);
 });
 
 /** Returns a time line with three ticks, up to noon. */
@@ -262,7 +281,7 @@ async function slide(timeline, index) {
 test("an old request that fails late does not change what is shown", async () => {
   const timeline = await openTimeline();
   const [first, second] = server.ticks.map((tick) => tick.as_of);
-  server.holds = (path) => path.endsWith(encodeURIComponent(first));
+  server.holds = (path) => path === `past/${first.replaceAll(":", "-")}.json`;
   await slide(timeline, 0);
   await slide(timeline, 1);
   server.release();
@@ -278,8 +297,7 @@ test("if the past cannot be read, the slider shows the present too", async () =>
 });
 
 test("the past needs no timer, and is no change", async () => {
-  advance(HOUR);
-  source().beat(server.now);
+  await pass(HOUR);
   const changes = [];
   store.addEventListener("change", ({ detail }) => changes.push(...detail.changed));
   const timers = mock.method(globalThis, "setTimeout");

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route, expect, sync_playwright
 
-from monitor.page.server import Page
 from monitor.time.instants import HOUR, SECOND
 from tests.page.browser import launch, save, visit
-from tests.page.conftest import require_chromium, serve
+from tests.page.conftest import Served, require_chromium, serve
 from tests.page.world import FIRST, Town, make_town
 from tests.shared_kafka import SharedKafka
 
@@ -46,7 +45,7 @@ def shared(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="module")
-def page(shared: Town, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(shared: Town, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The page of this town."""
     recount = tmp_path_factory.mktemp("recount") / "recount.json"
     recount.write_text('{"up_to": "2026-01-08T12:00:00Z", "false": 0, "epsilon_at_most": "3"}')
@@ -54,19 +53,19 @@ def page(shared: Town, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pag
         yield page
 
 
-def test_pictures(browser: Browser, page: Page, tmp_path: Path) -> None:
+def test_pictures(browser: Browser, page: Served, tmp_path: Path) -> None:
     """Each picture of the page is drawn and has more than 20 kB; with PICTURES=1 it is written to docs/pictures/."""
     folder = PICTURES if os.environ.get("PICTURES") else tmp_path
     with visit(browser, page.url) as one:
         one.open().place("Station Café").locator("summary").click()
         save(one.tab, folder / "page-desktop.png")
     with visit(browser, page.url, **PHONE) as one:
-        save(one.open("lang=ja").tab, folder / "page-japanese.png")
+        save(one.open("ja.html").tab, folder / "page-japanese.png")
     names = ("desktop", "japanese")
     assert all((folder / f"page-{name}.png").stat().st_size > 20_000 for name in names)
 
 
-def test_axe_finds_nothing(browser: Browser, page: Page) -> None:
+def test_axe_finds_nothing(browser: Browser, page: Served) -> None:
     """axe-core finds no violation: light, dark, on a phone, embedded, with open details, and in the past."""
     with visit(browser, page.url) as one:
         one.open()
@@ -78,16 +77,16 @@ def test_axe_finds_nothing(browser: Browser, page: Page) -> None:
         one.tab.get_by_role("slider").press("Home")
         expect(one.tab.get_by_role("alert")).to_contain_text("the past")
         assert one.violations() == []
-    for settings, query in ((CLOUDY, "lang=en"), (PHONE, "lang=ja"), ({}, "lang=de&embed=1")):
+    for settings, file in ((CLOUDY, "en.html"), (PHONE, "ja.html"), ({}, "de.html?embed=1")):
         with visit(browser, page.url, **settings) as one:
-            assert one.open(query).violations() == []
-            expect(one.tab.locator(".intro")).to_be_visible(visible="embed" not in query)
+            assert one.open(file).violations() == []
+            expect(one.tab.locator(".intro")).to_be_visible(visible="embed" not in file)
 
 
-def test_list_needs_no_script(browser: Browser, page: Page, shared: Town) -> None:
+def test_list_needs_no_script(browser: Browser, page: Served, shared: Town) -> None:
     """Without JavaScript the list has every place, its state in words, its details, and reloads by itself."""
     with visit(browser, page.url, java_script_enabled=False) as one:
-        one.tab.goto(f"{page.url}?lang=en")
+        one.tab.goto(f"{page.url}en.html")
         assert len(one.names()) == len(shared.parts.locations)
         expect(one.state("Market Hall")).to_have_text("Alarm")
         one.place("Market Hall").locator("summary").click()
@@ -95,10 +94,10 @@ def test_list_needs_no_script(browser: Browser, page: Page, shared: Town) -> Non
         assert 'http-equiv="refresh"' in one.tab.content()
 
 
-def test_list_and_map_agree(browser: Browser, page: Page, shared: Town) -> None:
+def test_list_and_map_agree(browser: Browser, page: Served, shared: Town) -> None:
     """The script lists the same places in the same order as the server, and the map has all that have coordinates."""
     with visit(browser, page.url, java_script_enabled=False) as plain:
-        plain.tab.goto(f"{page.url}?lang=en")
+        plain.tab.goto(f"{page.url}en.html")
         names = plain.names()
         states = plain.states()
         lines = plain.tab.locator("#list .short").all_inner_texts()
@@ -110,7 +109,7 @@ def test_list_and_map_agree(browser: Browser, page: Page, shared: Town) -> None:
         expect(one.tab.locator("#map .note")).to_have_text("Places without coordinates, in the list only: 1.")
 
 
-def test_search_and_filters(browser: Browser, page: Page) -> None:
+def test_search_and_filters(browser: Browser, page: Served) -> None:
     """Search finds parts of names, kinds, and names with typing errors. Filters combine with it, on the device."""
     with visit(browser, page.url) as one:
         one.open()
@@ -126,10 +125,10 @@ def test_search_and_filters(browser: Browser, page: Page) -> None:
             assert one.names()[0] == first
         one.tab.get_by_role("searchbox").fill("schol")
         expect(one.tab.locator("#no-match")).to_have_text("No place is called “schol”. Similar ones:")
-        assert [url for url in requests if "ticks" not in url] == []
+        assert {url.rpartition("/")[2] for url in requests} <= {"states.json", "ticks.json"}
 
 
-def test_empty_list_says_why(browser: Browser, page: Page) -> None:
+def test_empty_list_says_why(browser: Browser, page: Served) -> None:
     """Each filter without a place has a sentence of its own."""
     with visit(browser, page.url) as one:
         one.open()
@@ -148,7 +147,7 @@ def test_empty_list_says_why(browser: Browser, page: Page) -> None:
         expect(one.tab.locator("#no-match")).to_have_text("No place matches all of your choices.")
 
 
-def test_map_answers_where_touched(browser: Browser, page: Page, shared: Town) -> None:
+def test_map_answers_where_touched(browser: Browser, page: Served, shared: Town) -> None:
     """A touch of a mark shows a card there, and the highlighted, open row, in view beside or below the map."""
     row = shared.parts.parameters.registry.rows["market"]
     for settings in ({}, PHONE):
@@ -165,7 +164,7 @@ def test_map_answers_where_touched(browser: Browser, page: Page, shared: Town) -
             expect(one.tab.locator(".card")).to_be_hidden()
 
 
-def test_phone_begins_with_list(browser: Browser, page: Page) -> None:
+def test_phone_begins_with_list(browser: Browser, page: Served) -> None:
     """On a telephone the first screen has the first place of the list, and nothing is wider than the screen."""
     with visit(browser, page.url, **PHONE) as one:
         one.open()
@@ -176,7 +175,7 @@ def test_phone_begins_with_list(browser: Browser, page: Page) -> None:
         expect(one.tab.get_by_role("slider")).to_be_visible()
 
 
-def test_device_keeps_my_places(browser: Browser, page: Page) -> None:
+def test_device_keeps_my_places(browser: Browser, page: Served) -> None:
     """My places stay on the device and survive a reload; "near me" sorts by the distance from the device."""
     here = {"geolocation": {"latitude": 40.0099, "longitude": -29.9846}, "permissions": ["geolocation"]}
     with visit(browser, page.url, **here) as one:
@@ -190,7 +189,7 @@ def test_device_keeps_my_places(browser: Browser, page: Page) -> None:
         expect(one.place("Sports Hall").locator(".notes")).to_have_text("0 m")
 
 
-def test_keyboard_is_enough(browser: Browser, page: Page) -> None:
+def test_keyboard_is_enough(browser: Browser, page: Served) -> None:
     """With the keyboard alone one skips to the list, opens a place, and opens another one from the map."""
     with visit(browser, page.url) as one:
         keyboard = one.open().tab.keyboard
@@ -209,7 +208,7 @@ def test_keyboard_is_enough(browser: Browser, page: Page) -> None:
         assert one.tab.locator("#list details[open]").count() == 1  # the other place has closed
 
 
-def test_time_line_shows_the_past(browser: Browser, page: Page) -> None:
+def test_time_line_shows_the_past(browser: Browser, page: Served) -> None:
     """The time line shows what was published at a time, says that it is the past, and leads to alarms and to now."""
     with visit(browser, page.url) as one:
         one.open()
@@ -236,11 +235,11 @@ def test_time_line_shows_the_past(browser: Browser, page: Page) -> None:
         expect(one.tab.locator("#live")).not_to_contain_text("is now")
 
 
-def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
+def test_most_cautious_answer_leads(browser: Browser, page: Served) -> None:
     """A place that is silent after an alarm shows the alarm first, and only says what to do about that."""
     for settings in ({}, {"java_script_enabled": False}):
         with visit(browser, page.url, **settings) as one:
-            one.tab.goto(f"{page.url}?lang=en")
+            one.tab.goto(f"{page.url}en.html")
             one.place("Market Hall").locator("summary").click()
             answers = one.place("Market Hall").locator(".statement")
             expect(answers).to_have_count(3)
@@ -257,7 +256,7 @@ def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
             expect(one.tab.get_by_text("midday")).to_have_count(0)
 
 
-def test_place_lists_its_answers(browser: Browser, page: Page) -> None:
+def test_place_lists_its_answers(browser: Browser, page: Served) -> None:
     """The history of a place lists its answers by the time that they are about, the latest first."""
     with visit(browser, page.url) as one:
         one.open().place("Market Hall").locator("summary").click()
@@ -270,7 +269,7 @@ def test_place_lists_its_answers(browser: Browser, page: Page) -> None:
         assert days == sorted(days, reverse=True)
 
 
-def test_print_has_every_place(browser: Browser, page: Page, shared: Town) -> None:
+def test_print_has_every_place(browser: Browser, page: Served, shared: Town) -> None:
     """The printed page has the state of each place in words and the open details, without controls and map."""
     with visit(browser, page.url) as one:
         one.open().place("Station Café").locator("summary").click()
@@ -283,7 +282,7 @@ def test_print_has_every_place(browser: Browser, page: Page, shared: Town) -> No
         assert one.tab.pdf(format="A4").startswith(b"%PDF")
 
 
-def test_alarm_appears(browser: Browser, page: Page, shared: Town) -> None:
+def test_alarm_appears(browser: Browser, page: Served, shared: Town) -> None:
     """A published alarm changes the list, the numbers and the spoken summary; the next visit shows it as changed."""
     with visit(browser, page.url) as one:
         one.open()
@@ -303,7 +302,7 @@ def test_alarm_appears(browser: Browser, page: Page, shared: Town) -> None:
         expect(one.place("Office Park").locator(".notes")).to_have_text("was Below alarm level")
 
 
-def test_old_answers_turn_unknown(browser: Browser, page: Page, shared: Town) -> None:
+def test_old_answers_turn_unknown(browser: Browser, page: Served, shared: Town) -> None:
     """When answers are two slots old, places turn unknown in the browser. Alarms stay, and so does what was known."""
     with visit(browser, page.url) as one:
         one.open()
@@ -317,13 +316,13 @@ def test_old_answers_turn_unknown(browser: Browser, page: Page, shared: Town) ->
         expect(one.place("Baker")).to_contain_text("Last known: Below alarm level")
 
 
-def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
+def test_script_keeps_open_places(browser: Browser, page: Served) -> None:
     """A place that was opened before the script ran stays open, and keeps the focus."""
     with visit(browser, page.url) as one:
         held: list[Route] = []
-        one.tab.route("**/v1/registry", lambda route: held.append(route))  # noqa: PLW0108  # playwright takes no built-in method
-        with one.tab.expect_request("**/v1/registry"):
-            one.tab.goto(f"{page.url}?lang=en")
+        one.tab.route("**/registry.json", lambda route: held.append(route))  # noqa: PLW0108  # playwright takes no built-in method
+        with one.tab.expect_request("**/registry.json"):
+            one.tab.goto(f"{page.url}en.html")
         one.place("Market Hall").locator("summary").click()
         expect(one.place("Market Hall").locator(".statement")).to_have_count(3)
         (request,) = held
@@ -334,23 +333,23 @@ def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
         assert one.tab.locator("#list details[open]").count() == 1
 
 
-def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: Town) -> None:
+def test_failed_start_makes_all_unknown(browser: Browser, page: Served, shared: Town) -> None:
     """If the script cannot read the answers, the list of the server turns unknown, until a later attempt succeeds."""
     shared.publish(shared.parts.parameters.grid.find_last_tick(shared.clock.now()) + 1)
     with visit(browser, page.url) as one:
-        one.tab.route("**/v1/st*", lambda route: route.fulfill(status=503))  # the stream and the states
-        one.tab.goto(f"{page.url}?lang=en")
+        one.tab.route("**/states.json", lambda route: route.fulfill(status=503))
+        one.tab.goto(f"{page.url}en.html")
         expect(one.state("Baker")).to_have_text("Unknown")
         words = one.tab.locator("#list .state").all_text_contents()
         assert words == ["Unknown"] * len(shared.parts.locations)
         assert one.tab.locator("#counts b").all_text_contents() == ["0", "0", str(len(words)), "0"]
-        one.tab.unroute("**/v1/st*")
+        one.tab.unroute("**/states.json")
         expect(one.state("Baker")).to_have_text("Below alarm level")
         expect(one.tab.locator("#banner")).to_be_hidden()
         one.errors = [error for error in one.errors if "503" not in error]
 
 
-def test_list_expires_without_its_script(browser: Browser, page: Page, shared: Town) -> None:
+def test_list_expires_without_its_script(browser: Browser, page: Served, shared: Town) -> None:
     """If neither script nor style sheet can be read, the list of the server is hidden when its answers expire."""
     grid = shared.parts.parameters.grid
     tick = grid.find_last_tick(shared.clock.now()) + 1
@@ -358,24 +357,41 @@ def test_list_expires_without_its_script(browser: Browser, page: Page, shared: T
     shared.clock.move_to(grid.as_of(tick) + 2 * HOUR - 5 * SECOND)
     with visit(browser, page.url) as one:
         one.tab.route("**/static/**", lambda route: route.fulfill(status=404))
-        one.tab.goto(f"{page.url}?lang=en")
+        one.tab.goto(f"{page.url}en.html")
         expect(one.tab.locator("#list")).to_be_hidden()
         expect(one.tab.get_by_text("does not update itself")).to_be_visible()
         one.errors = [error for error in one.errors if "404" not in error]
 
 
-def test_lost_server_turns_unknown(browser: Browser, shared: Town) -> None:
-    """When the server is gone, every place turns unknown by the browser's own timer."""
+@pytest.mark.parametrize("what", ["server", "writer"])
+def test_lost_page_turns_unknown(browser: Browser, shared: Town, what: str) -> None:
+    """When the server is gone, or nobody writes the folder any more, every place turns unknown by the browser's timer.
+
+    A later visit of the folder that nobody writes shows the same: the file says when it was written.
+    """
     tick = shared.parts.parameters.grid.find_last_tick(shared.clock.now()) + 1
     shared.publish(tick)
-    with serve(shared, unreachable_after=2_000_000) as page, visit(browser, page.url) as one:
+    with serve(shared, unreachable_after=12 * SECOND) as page, visit(browser, page.url) as one:
         one.open()
         expect(one.state("Baker")).to_have_text("Below alarm level")
-        page.close()
+        if what == "server":
+            page.server.__exit__()
+        else:
+            page.page.close()
         expect(one.state("Baker")).to_have_text("Unknown")
         expect(one.place("Baker")).to_contain_text("no connection to the source")
         expect(one.tab.get_by_role("alert")).to_contain_text("no connection to its source")
         expect(one.tab.locator(".chip.safe b")).to_have_text("0")
         expect(one.place("Market Hall").locator(".short").first).to_contain_text("Alarm on 7 Jan 2026, 03:00")
+        if what == "writer":
+            expect(one.open().state("Baker")).to_have_text("Unknown")
         # Chromium itself reports each failed connection.
         one.errors = [error for error in one.errors if "net::ERR_" not in error]
+
+
+def test_start_page_follows_browser(browser: Browser, page: Served) -> None:
+    """The start page leads to the language of the browser if the page has it, and is English otherwise."""
+    for locale, language in (("de-CH", "de"), ("ja", "ja"), ("fr", "en"), ("en-GB", "en")):
+        with visit(browser, page.url, locale=locale) as one:
+            one.tab.goto(page.url)
+            one.tab.wait_for_selector(f"html[lang={language}][data-ready]")

@@ -13,8 +13,8 @@ from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import SubscriberView
 from monitor.kinds.locations import Registry
 from monitor.page.board import Board
+from monitor.page.current_places import Present
 from monitor.page.entries import Entry, read_entries
-from monitor.page.feed import Feed, Hub
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, SECOND, parse_instant
 from tests.client.test_vectors import VECTORS, describe, parse_times
@@ -32,7 +32,7 @@ def refold(entries: list[Entry], registry: Registry, keep: int) -> SubscriberVie
     """Return the view of a client that begins with the present records."""
     view = SubscriberView(registry, keep)
     for entry in entries:
-        view.add([("ce_type", entry.type.encode())], entry.raw)
+        view.add([("ce_type", entry.type.encode())], entry.value)
     return view
 
 
@@ -45,15 +45,15 @@ def test_page_passes_vectors(name: str) -> None:
     slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND
     keep = max(final_for, 24 * slot)
     board = Board(7 * DAY, 10**9, keep)
-    feed = Feed(board, SubscriberView(registry, keep), Hub(1), clock)
+    unused: Any = None
+    present = Present(unused, unused, board, SubscriberView(registry, keep), clock, 0)
     for step in vector["steps"]:
         for record in (one for one in step.get("records", ()) if not one.get("aborted")):
-            offset = next(offsets)
-            entries, _foreign = read_entries([make_consumed(record, offset)])
-            feed.deliver("T", entries, {0: offset + 1})
+            entries, _foreign = read_entries([make_consumed(record, next(offsets))])
+            present.deliver(entries)
         if "at" in step:
             clock.move_to(parse_instant(step["at"]))
-        known = KnownPlaces(feed.view, slot, clock.now, final_for)
+        known = KnownPlaces(present.view, slot, clock.now, final_for)
         reopened = KnownPlaces(refold(board.find_state(), registry, keep), slot, clock.now, final_for)
         for place, expected in step.get("known", {}).items():
             assert describe(known.get(place)) == parse_times(expected), (place, step["at"])

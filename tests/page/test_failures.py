@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from monitor.client.subscriber import Subscriber
 from monitor.errors import FailedError
 from monitor.kinds.at_times.record import AT_TIMES
 from monitor.kinds.over_time.record import OVER_TIME
-from monitor.page import reader
-from monitor.page.feed import Feed
-from monitor.page.serve import page_command
-from monitor.page.states import States
+from monitor.page.current_places import Present
+from monitor.page.run_page import Target, page_command
+from monitor.page.serve import FolderServer
+from monitor.page.site_files import SiteFiles
 from monitor.time.instants import MILLISECOND
 from tests.conftest import Eventually
-from tests.page.conftest import OpenPage, serve
-from tests.page.test_http import by_id
+from tests.page.conftest import OpenPage
 from tests.page.test_metrics import request, scrape
-from tests.page.world import FIRST, Town, get_loop
+from tests.page.world import FIRST, Town
 
 VALUES = [
     b'{"monitor": "places", "kind": "\xff"}',
@@ -55,11 +51,6 @@ def fail(*_arguments: Any) -> None:
     raise MemoryError("planted")
 
 
-async def end(*_arguments: Any) -> bool:
-    """End uvicorn's loop."""
-    return True
-
-
 def test_foreign_records_are_passed(town: Town, open_page: OpenPage, eventually: Eventually) -> None:
     """A page that starts with foreign records in the topic, and gets more, counts them and shows what follows."""
     town.publish(FIRST)
@@ -67,10 +58,10 @@ def test_foreign_records_are_passed(town: Town, open_page: OpenPage, eventually:
     page = open_page(town, metrics_port=0)
     foreign = 2 * len((*VALUES, None))
     assert scrape(page)["foreign_records_total", ()] == foreign
-    assert by_id(page)["clinic"]["state"] == "safe"
+    assert page.list_places()["clinic"]["state"] == "safe"
     poison(town)
     town.publish(FIRST + 1, {"market": 12})
-    eventually(lambda: by_id(page)["market"]["state"] == "noisy_count")
+    eventually(lambda: page.list_places()["market"]["state"] == "noisy_count")
     assert scrape(page)["foreign_records_total", ()] == 2 * foreign
 
 
@@ -92,9 +83,9 @@ def test_ended_reader_is_unhealthy(
     ("thread", "owner", "method", "replacement"),
     [
         ("reader", Subscriber, "poll", fail),
-        ("server", Feed, "deliver", fail),
-        ("server", States, "publish", fail),
-        ("server", uvicorn.Server, "on_tick", end),
+        ("writer", Present, "deliver", fail),
+        ("writer", SiteFiles, "write", fail),
+        ("server", FolderServer, "has_ended", True),
     ],
 )
 def test_ended_part_ends_the_command(
@@ -110,55 +101,11 @@ def test_ended_part_ends_the_command(
         monkeypatch.setattr(owner, method, replacement)
         town.publish(FIRST + 1)
 
-    stop = threading.Event()
+    stop, target = threading.Event(), Target(address=("localhost", 0))
     deadline = threading.Timer(20, stop.set)
     deadline.start()
     try:
         with pytest.raises(FailedError, match=rf"the .*{thread}.* ended by itself.*Start the page again"):
-            page_command(tmp_path / "demo.yaml", town.environment, stop, nullcontext, break_and_publish)
+            page_command(tmp_path / "demo.yaml", town.environment, target, stop, nullcontext, break_and_publish)
     finally:
         deadline.cancel()
-
-
-@pytest.fixture
-def ending(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """An event that makes every HTTP server end by itself."""
-    ending = threading.Event()
-
-    async def main_loop(_server: uvicorn.Server) -> None:
-        await asyncio.to_thread(ending.wait)
-
-    monkeypatch.setattr(uvicorn.Server, "main_loop", main_loop)
-    yield ending
-    ending.set()
-
-
-def test_late_delivery_hangs_nothing(
-    town: Town, ending: threading.Event, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A delivery that comes when the event loop has stopped is dropped, and the page can be closed."""
-    monkeypatch.setattr(reader, "ASK_SECONDS", 0.1)
-    town.publish(FIRST)
-    page = serve(town).__enter__()
-    loop: Any = get_loop(page)
-    close, call = loop.close, loop.call_soon_threadsafe
-    stopped, delivered = threading.Event(), threading.Event()
-
-    def close_late() -> None:
-        stopped.set()
-        assert delivered.wait(20)
-        close()
-
-    def call_soon(*arguments: Any, **options: Any) -> Any:
-        handle = call(*arguments, **options)
-        if stopped.is_set():
-            delivered.set()
-        return handle
-
-    monkeypatch.setattr(loop, "close", close_late)
-    monkeypatch.setattr(loop, "call_soon_threadsafe", call_soon)
-    ending.set()
-    assert delivered.wait(20)
-    closing = threading.Thread(target=page.close, daemon=True)
-    closing.start()
-    eventually(lambda: not closing.is_alive(), 20)

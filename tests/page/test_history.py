@@ -12,7 +12,7 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.locations import find_shard
 from monitor.page.board import Board
 from monitor.page.entries import read_entries
-from monitor.page.history import prepare_history
+from monitor.page.history import Histories
 from monitor.privacy.over_time import OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY
@@ -30,7 +30,7 @@ def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dic
         changed.append(record._replace(value=json.dumps(value).encode()))
     entries, foreign = read_entries(publish(changed))
     assert not foreign
-    board.add(entries, {0: len(entries)})
+    board.add(entries)
     row = REGISTRY.rows[place]
     parameters = build_parameters(
         REGISTRY.ids,
@@ -38,8 +38,7 @@ def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dic
         over_time=[watch("places", [row], OverTimeRule(Fraction(1), 1, 3, 6, 0))],
         at_times=[AtTimes("midday", Schedule(()), Fraction(1), 3, DAY)],
     )
-    periods: list[dict[str, Any]] = json.loads(prepare_history(place, row, board, parameters)())["history"]
-    return periods
+    return Histories(board, parameters).list_periods(place, row)
 
 
 def test_fresh_count_is_not_safe() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import urllib.request
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from monitor.config import load_valid_config
-from monitor.page.serve import ConfigUpdates, page_command
-from monitor.page.server import Page
+from monitor.page.run_page import ConfigUpdates, Target, page_command
 from tests.conftest import Eventually
-from tests.page.conftest import OpenPage
-from tests.page.test_http import NOON, get
-from tests.page.world import Town
+from tests.page.conftest import OpenPage, Served
+from tests.page.world import FIRST, Town
+
+NOON = FIRST + 12
 
 
-def read_states(page: Page) -> dict[str, str]:
+def read_states(page: Served) -> dict[str, str]:
     """Return the state of each place that the page shows."""
-    return {place["id"]: place["state"] for place in get(page, "/v1/locations").json["locations"]}
+    return {place["id"]: place["state"] for place in page.list_places().values()}
 
 
 def add_place(folder: Path) -> None:
@@ -42,27 +41,28 @@ def test_changed_places_hide_no_other(town: Town, open_page: OpenPage, tmp_path:
     assert updates.read() is None
     add_place(tmp_path)
     changed = eventually(updates.read)
-    page.use(changed)
+    page.page.use(changed)
     assert eventually(lambda: read_states(page).get("pool")) == "unknown"
     assert read_states(page) == before | {"pool": "unknown"}
     town.publish(NOON + 1)  # the service does not have the place yet
-    eventually(lambda: get(page, "/v1/locations").json["as_of"] == "2026-01-06T14:00:00Z")
+    eventually(lambda: page.read_json("places.json")["as_of"] == "2026-01-06T14:00:00Z")
     assert read_states(page) == before | {"pool": "unknown"}
     town.parts = replace(town.parts, parameters=changed.parameters)
     town.publish(NOON + 2)
     eventually(lambda: read_states(page)["pool"] == "safe")
     assert read_states(page) == before | {"pool": "safe"}
-    registry = get(page, "/v1/registry").json
+    registry = page.read_json("registry.json")
     assert registry["digest"] == changed.parameters.registry.digest
     assert registry["earlier"] == [{"digest": valid.parameters.registry.digest, "lacks": [len(before)]}]
-    history = get(page, "/v1/locations/market/history").json["history"]
+    history = eventually(lambda: page.read_json("places/market.json")["history"])
     assert {period["state"] for period in history} == {"safe"}
     file = tmp_path / "demo-locations.csv"
     file.write_text(file.read_text().replace("bus-library,Library on Wheels,,,library\n", ""))
-    page.use(eventually(updates.read))
+    page.page.use(eventually(updates.read))
     eventually(lambda: "bus-library" not in read_states(page))
     assert set(read_states(page).values()) == {"safe"}
-    assert get(page, "/v1/locations/bus-library/history").status == 404
+    gone = page.page.folder.path / "places/bus-library.json"
+    eventually(lambda: not gone.exists() and not gone.with_suffix(".json.gz").exists())
 
 
 def test_unusable_configuration_changes_nothing(tmp_path: Path, town: Town, caplog: pytest.LogCaptureFixture) -> None:
@@ -83,28 +83,26 @@ def test_unusable_configuration_changes_nothing(tmp_path: Path, town: Town, capl
         assert len(caplog.messages) == 1
         assert said in caplog.text
     assert updates.valid is valid
-    config.write_text(text.replace("background: demo-map.geojson", "port: 9"))
+    config.write_text(text.replace("background: demo-map.geojson", "title: Town"))
     assert [found is not None for found in (updates.read(), updates.read(), updates.read())] == [False, True, False]
     assert "page or kafka was changed" in caplog.text
 
 
 def test_command_follows_its_files(town: Town, tmp_path: Path, eventually: Eventually) -> None:
-    """`location-monitor page` serves the changed registry without a restart."""
-    stop, lines = threading.Event(), list[str]()
+    """`location-monitor page` writes the changed registry without a restart."""
+    stop, out = threading.Event(), tmp_path / "out"
+    target, lines = Target(out), list[str]()
     command = threading.Thread(
-        target=page_command, args=(tmp_path / "demo.yaml", town.environment, stop, nullcontext, lines.append)
+        target=page_command, args=(tmp_path / "demo.yaml", town.environment, target, stop, nullcontext, lines.append)
     )
     command.start()
     try:
-        address = eventually(lambda: lines and lines[0].rpartition("http://")[2])
-
-        def read_registry() -> bytes:
-            with urllib.request.urlopen(f"http://{address}v1/registry", timeout=10) as response:
-                return bytes(response.read())
-
-        assert b'"pool"' not in read_registry()
+        registry = out / "registry.json"
+        eventually(registry.exists)
+        assert b'"pool"' not in registry.read_bytes()
         add_place(tmp_path)
-        eventually(lambda: b'"pool"' in read_registry())
+        eventually(lambda: b'"pool"' in registry.read_bytes())
     finally:
         stop.set()
         command.join()
+    assert lines == [f"The page is in {out}"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final
@@ -11,16 +10,13 @@ from typing import Any, Final
 import pytest
 
 from monitor.client.subscriber import read_topic_id
-from monitor.client.verification import Verification
 from monitor.ledger.signed_log import SignedLog
 from monitor.page import reader
-from monitor.page.server import Page
 from monitor.time.instants import format_instant
 from tests.conftest import Eventually
-from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish, sign
+from tests.kit.signed import SIGNER
 from tests.kit.topics import recreate_topic
-from tests.page.conftest import OpenPage, fail_once
-from tests.page.test_http import by_id, get
+from tests.page.conftest import OpenPage, Served, fail_once
 from tests.page.test_metrics import request, scrape
 from tests.page.world import FIRST, Town
 
@@ -33,8 +29,8 @@ def open_town_log(town: Town) -> None:
         town.signed = SignedLog(SIGNER, "demo", read_topic_id(admin, town.topic), 0)
 
 
-def list_answers(page: Page) -> list[dict[str, Any]]:
-    return [answer for place in by_id(page).values() for answer in place["answers"]]
+def list_answers(page: Served) -> list[dict[str, Any]]:
+    return [answer for place in page.list_places().values() for answer in place["answers"]]
 
 
 def test_forged_tick_turns_page_unknown(
@@ -50,13 +46,13 @@ def test_forged_tick_turns_page_unknown(
     town.publish(FIRST)
     town.publish(FIRST + 1)
     page = open_page(town, metrics_port=0)
-    assert by_id(page)["clinic"]["state"] == "safe"
+    assert page.list_places()["clinic"]["state"] == "safe"
     assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (200, 0)
     key = f"signed with the key {SIGNER.verifier}"
-    assert key in html.unescape(get(page, "/").body.decode())
-    assert SENTENCE in get(page, "/").body.decode()
+    assert key in html.unescape(page.read("index.html").decode())
+    assert SENTENCE in page.read("index.html").decode()
     town.publish(FIRST + 2, {"market": 12})
-    eventually(lambda: by_id(page)["market"]["state"] == "noisy_count")
+    eventually(lambda: page.list_places()["market"]["state"] == "noisy_count")
     log, town.signed = town.signed, None
     town.publish(FIRST + 3)  # without a checkpoint
     town.signed = log
@@ -66,11 +62,11 @@ def test_forged_tick_turns_page_unknown(
     assert (status, request(page, "/healthz")[0], scrape(page)["not_verified", ()]) == (503, 200, 1)
     assert "have no checkpoint, so its places are shown as unknown" in why
     assert {answer["state"] for answer in list_answers(page)} == {"unknown"}
-    assert SENTENCE not in get(page, "/").body.decode()
+    eventually(lambda: SENTENCE not in page.read("index.html").decode())
     recreate_topic(town.parts.kafka, town.topic)
     open_town_log(town)
     town.publish(FIRST + 5)
-    eventually(lambda: by_id(page)["clinic"]["state"] == "safe")
+    eventually(lambda: page.list_places()["clinic"]["state"] == "safe")
     assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (200, 0)
 
 
@@ -91,11 +87,12 @@ def test_page_begins_after_forged_tick(town: Town, open_page: OpenPage, eventual
     page = open_page(town, metrics_port=0)
     assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (503, 1)
     assert f"no tick after {town.parts.since} is signed by {SIGNER.verifier.name}" in request(page, "/readyz")[1]
-    assert {place["state"] for place in by_id(page).values()} == {"unknown"}
+    assert {place["state"] for place in page.list_places().values()} == {"unknown"}
     town.publish(FIRST + 3)
-    eventually(lambda: by_id(page)["clinic"]["state"] == "safe")
+    eventually(lambda: page.list_places()["clinic"]["state"] == "safe")
     assert (request(page, "/readyz")[0], scrape(page)["not_verified", ()]) == (200, 0)
-    assert json.loads(get(page, f"/v1/records?at={format_instant(grid.as_of(FIRST))}").body)["records"] == []
+    eventually(lambda: [one["as_of"] for one in page.read_json("ticks.json")["ticks"]])
+    assert format_instant(grid.as_of(FIRST)) not in [one["as_of"] for one in page.read_json("ticks.json")["ticks"]]
 
 
 def test_unconfirmed_tick_is_read_again(
@@ -110,13 +107,4 @@ def test_unconfirmed_tick_is_read_again(
     failed = fail_once(monkeypatch)
     town.publish(FIRST + 1, {"market": 12})
     eventually(failed.is_set)
-    eventually(lambda: by_id(page)["market"]["state"] == "noisy_count")
-
-
-def test_position_is_before_waiting_answers() -> None:
-    """Who resumes at a position that was published within a tick receives the whole tick."""
-    log = open_log()
-    records = publish([*sign(log, 0), *sign(log, 1)])
-    verification = Verification(SIGNER.verifier, TOPIC_ID)
-    assert reader.verify(records[:4], {0: 4}, verification).position == {0: 3}
-    assert reader.verify(records[4:], {0: 6}, verification).position == {0: 6}
+    eventually(lambda: page.list_places()["market"]["state"] == "noisy_count")

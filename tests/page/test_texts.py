@@ -14,7 +14,7 @@ import pytest
 from monitor.client.current_answers import About, Answer, Reason, State
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.page.current_places import STATES
-from monitor.page.languages import Words, build_texts, choose_language, read_texts
+from monitor.page.languages import Words, build_texts, read_texts
 from monitor.time.instants import DAY, HOUR, to_datetime
 
 PAGE = Path(__file__).parents[2] / "monitor" / "page"
@@ -108,14 +108,6 @@ def test_hot_spots_have_other_advice(language: Language) -> None:
     alarm = Answer("noisy_count", "noisy", 0, 10, 12, 0, About("noon", "at_times", time, time, 9))
     assert words.list_sections(spot, "noisy")[1:] != words.list_sections(alarm, "noisy")[1:]
     assert words.list_sections(spot, "noisy")[2][1] == read_texts(language)["hot_spot_do"]
-
-
-def test_language_follows_request() -> None:
-    """The parameter decides, else the preferred language that exists, else English."""
-    assert choose_language("ja", "de") == "ja"
-    assert choose_language("fr", "de-AT") == "de"
-    assert choose_language(None, "fr, ja;q=0.5, de;q=0.8") == "de"
-    assert choose_language(None, "fr;q=x, *") == "en"
 
 
 def test_settings_replace_texts() -> None:

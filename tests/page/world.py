@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
@@ -18,8 +17,7 @@ from monitor.kinds.at_times.record import make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.ledger.signed_log import SignedLog
-from monitor.page.feed import Feed
-from monitor.page.server import Page, PageParts
+from monitor.page.page import PageParts
 from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord
 from monitor.time.clock import SteppedClock
@@ -55,7 +53,7 @@ class Town:
         topics = config.kafka.topics.model_copy(update={"alerts": self.topic})
         update = {
             "kafka": config.kafka.model_copy(update={"topics": topics}),
-            "page": config.page.model_copy(update={"port": 0, **settings}),
+            "page": config.page.model_copy(update=settings),
             "signing": SigningSettings(public_key=None if self.signed is None else str(SIGNER.verifier)),
         }
         return replace(self.parts, config=config.model_copy(update=update))
@@ -66,7 +64,6 @@ class Town:
         return {
             "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(self.parts.kafka.bootstrap_servers),
             "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": self.topic,
-            "LOCATION_MONITOR__PAGE__PORT": "0",
         }
 
     def publish(
@@ -154,15 +151,3 @@ def make_town(kafka: SharedKafka, folder: Path) -> Town:
     create_topic(connections, topic)
     parts = PageParts(valid.config, valid.parameters, valid.locations, connections)
     return Town(parts, topic, SteppedClock(valid.parameters.grid.as_of(FIRST)), connections.create_producer())
-
-
-def get_feed(page: Page) -> Feed:
-    """Return what a running page sends to its subscribers. The public has no way to make an event of any size."""
-    return page._feed  # noqa: SLF001  # see above
-
-
-def get_loop(page: Page) -> asyncio.AbstractEventLoop:
-    """Return the event loop of a running page, in which alone its feed may be used."""
-    loop = page._loop  # noqa: SLF001  # see above
-    assert loop is not None
-    return loop

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
 from monitor.audit import AuditReport
 from monitor.audit.findings import count_false
 from monitor.config import Locations
-from monitor.config.sections import PageSettings
 from monitor.errors import FailedError
 from monitor.page import require_page
 from monitor.privacy.epsilon import format_epsilon
@@ -23,6 +23,7 @@ from monitor.time.clock import Clock
 from monitor.time.instants import DAY, format_instant
 
 _HISTORY = 60 * DAY  # longer than the demo
+_HOST, _USUAL_PORT = "localhost", 8080
 
 
 def wait_for_interrupt() -> None:
@@ -62,19 +63,22 @@ class DemoPage:
         """Serve the page, if there is one. `recount`: the file with the result of the recount."""
         if self.port is None:
             return
-        from monitor.page.server import Page, PageParts  # noqa: PLC0415  # the extra may be absent
+        from monitor.page.page import Page, PageParts  # noqa: PLC0415  # the extra may be absent
+        from monitor.page.serve import FolderServer  # noqa: PLC0415  # the extra may be absent
 
-        changed = {"port": self.port, "history": _HISTORY, "audit_file": recount}
+        changed = {"history": _HISTORY, "audit_file": recount}
         page = settings.config.page.model_copy(update=changed)
         config = settings.config.model_copy(update={"page": page})
         parts = PageParts(config, settings.parameters, locations, settings.kafka)
-        self.url = self._stack.enter_context(Page(parts, clock)).url
+        out = Path(self._stack.enter_context(TemporaryDirectory(prefix="location-page-")))
+        self._stack.enter_context(Page(parts, clock, out))
+        self.url = self._stack.enter_context(FolderServer(out, _HOST, self.port)).url
 
 
 def choose_port() -> int:
     """Return the usual port of the page if it is free, else 0 for any free port."""
     try:
-        return _find_free_port(PageSettings().port)
+        return _find_free_port(_USUAL_PORT)
     except FailedError:
         return 0
 
@@ -82,7 +86,7 @@ def choose_port() -> int:
 def _find_free_port(port: int) -> int:
     """Return a port that can be listened on: this one, or any for 0. Raise FailedError if it is taken."""
     try:
-        with socket.create_server((PageSettings().host, port)) as listening:
+        with socket.create_server((_HOST, port)) as listening:
             found: int = listening.getsockname()[1]
     except OSError as error:
         reason = f"{port}, which cannot be used ({error.strerror})"

@@ -1,4 +1,4 @@
-/* The page: replaces the list that the server wrote with one that updates itself, and adds the map and the tools. */
+/* The page: replaces the list of the file with one that updates itself, and adds the map and the tools. */
 
 import { LastVisit, MyPlaces, distance, locate } from "./device.js";
 import { element, icon } from "./dom.js";
@@ -19,6 +19,13 @@ const visit = new LastVisit();
 const MOST_NAMED = 3;
 const RELOAD_MS = 10_000;
 const YOUNG_MS = 60_000;
+
+/** The start page has no language of its own: a visitor whose browser prefers another one goes to that page. */
+function chooseLanguage() {
+  const known = [...document.querySelectorAll(".languages a")].map((link) => link.lang);
+  const wanted = navigator.languages.map((tag) => tag.split("-")[0]).find((code) => known.includes(code));
+  if (setup.first && wanted && wanted !== setup.language) location.replace(`${wanted}.html${location.search}${location.hash}`);
+}
 
 /** What the visitor has chosen to see. `state`, `only` ("mine" or "changed") and `search` combine. */
 const choice = { state: null, only: null, search: "", near: null };
@@ -205,7 +212,7 @@ function prepare() {
   search = new Search(store.names.map((name, row) => `${name} ${store.kinds[row]}`));
 }
 
-/** Makes every place of the server's list unknown: if nothing can be read, nothing in it would ever expire. */
+/** Makes every place of the file's list unknown: if nothing can be read, nothing in it would ever expire. */
 function distrust() {
   showScriptFailed();
   if (document.documentElement.dataset.ready) return;
@@ -235,6 +242,8 @@ function reload() {
 
 async function start() {
   let ticked = null;
+  chooseLanguage();
+  document.documentElement.classList.toggle("embed", new URLSearchParams(location.search).has("embed"));
   store.addEventListener("failed", distrust);
   store.addEventListener("outdated", reload, { once: true });
   for (const name of ["visibilitychange", "resume"]) document.addEventListener(name, () => store.wake());

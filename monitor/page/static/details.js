@@ -1,7 +1,7 @@
 /* What opens below a place: its answers in words, the certain interval, and what was published. */
 
 import { element, time } from "./dom.js";
-import { read } from "./store.js";
+import { nameOf, read } from "./store.js";
 
 /** Returns the elements that describe the place of a row. */
 export function describe(row, { store, words }) {
@@ -71,9 +71,9 @@ export function actions(row, { store, words, mine, refresh }) {
   return element("div", { class: "actions" }, keep, button, past);
 }
 
-/** The periods in which an answer stayed the same, the latest first. The server keeps no record of this request. */
+/** The periods in which an answer stayed the same, the latest first. */
 async function published(id, words) {
-  const { history } = await read(`v1/locations/${encodeURIComponent(id)}/history`);
+  const { history } = await read(`${nameOf(id)}.json`);
   if (!history.length) return element("p", {}, words.texts.history_none);
   const lines = history.map((period) => {
     const { since, until, time: moment } = period;

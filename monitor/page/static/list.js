@@ -6,7 +6,7 @@ import { levelOf } from "./store.js";
 
 const PART = 100;
 
-/** Returns the ids of the places that are open, and of the one with the focus, in the list that the server wrote. */
+/** Returns the ids of the places that are open, and of the one with the focus, in the list of the file. */
 function readServed(list) {
   const places = [...list.querySelectorAll(".place")];
   const open = places.filter((place) => place.open).map((place) => place.dataset.id);
@@ -19,7 +19,7 @@ export class List {
   #count = PART;
   #rows = [];
   #selected = null; // the row of the place that is marked on the map
-  #served; // what the visitor did in the list that the server wrote, until the first drawing replaces it
+  #served; // what the visitor did in the list of the file, until the first drawing replaces it
 
   constructor(context) {
     this.context = context;
@@ -60,7 +60,7 @@ export class List {
     this.#served = null;
   }
 
-  /** The element with the focus; the first drawing moves it from the server's list to the same place. */
+  /** The element with the focus; the first drawing moves it from the file's list to the same place. */
   #focused() {
     if (!this.#served?.focused) return document.activeElement;
     const row = this.context.store.ids.indexOf(this.#served.focused);

@@ -205,7 +205,7 @@ export class PlaceMap {
 
   /** Loads the agency's own map, a GeoJSON file of this host. */
   async loadBackground() {
-    const response = await fetch("v1/background.geojson");
+    const response = await fetch("background.geojson");
     if (!response.ok) return;
     const { features } = await response.json();
     this.#background = features.filter((feature) => feature.geometry).map(({ geometry, properties }) => ({

@@ -1,10 +1,12 @@
-/* What is known about each place: one source for the list and the map. The server decides the answers. The store shows
- * the most cautious one about each place, and lets answers expire by its own timer, even without a connection. */
+/* What is known about each place: one source for the list and the map. The page decides the answers. The store reads
+ * them again and again, shows the most cautious one about each place, and lets answers expire by its own timer, also if
+ * the files are no longer written, or cannot be read. */
 
-import { ServerClock } from "./clock.js";
+import { PageClock } from "./clock.js";
 
 export const STATES = ["noisy_count", "paused", "unknown", "safe"]; // the levels, the most cautious one first
 const NOTHING = { state: "unknown", reason: "nothing_published" };
+const READ_MS = 10_000; // between two reads of the states
 const RETRY_MS = 3000;
 const LONGEST_RETRY_MS = 30_000;
 const LONGEST_READ_MS = 30_000;
@@ -15,6 +17,18 @@ export const read = async (path) => {
   if (!response.ok) throw new Error(`${path}: ${response.status}`);
   return response.json();
 };
+
+const PLAIN = /^[a-z0-9-]$/;
+
+/** The name of the files of a place, without a suffix, as monitor/page/folder.py makes it of an id. */
+export function nameOf(id) {
+  const bytes = [...new TextEncoder().encode(id)];
+  const text = bytes.map((byte) => {
+    const letter = String.fromCharCode(byte);
+    return PLAIN.test(letter) ? letter : `_${byte.toString(16).padStart(2, "0")}`;
+  }).join("");
+  return ["places", ...text.match(/.{1,120}/g)].join("/");
+}
 
 /** The state by which a place is counted and shown: that of an alarm while one still counts. */
 export const levelOf = ({ last_alarm: alarm, state }) => (alarm || state === "below_since" ? "noisy_count" : state);
@@ -51,16 +65,8 @@ function spread(answers, length) {
   return about;
 }
 
-/** Whether a position, such as `TOPIC/0:17,1:4`, is before another one in the same topic. */
-function isBefore(position, other) {
-  const [[topic, offsets], [otherTopic, otherOffsets]] = [position, other].map((text) => text.split("/"));
-  const reached = Object.fromEntries(offsets.split(",").map((pair) => pair.split(":")));
-  const before = (pair) => Number(reached[pair.split(":")[0]] ?? 0) < Number(pair.split(":")[1]);
-  return topic === otherTopic && otherOffsets.split(",").some(before);
-}
-
 export class Store extends EventTarget {
-  clock = new ServerClock();
+  clock = new PageClock();
   reachable = true;
   lostAt = null;
   at = null; // the time that is shown; null: now
@@ -72,13 +78,13 @@ export class Store extends EventTarget {
   #answers = null; // by row: the present answers of all monitors
   #past = null;
   #present = []; // by row: the answer that was shown last while the present was shown
-  #position = null;
+  #etag = null;
+  #writtenAt = -Infinity;
   #silentMs = 0;
-  #source = null;
   #timer = 0;
   #expires = Infinity;
-  #attempts = 0; // since the last beat
-  #retry = null;
+  #attempts = 0; // since the last success
+  #next = 0;
 
   constructor(setup, random = Math.random) {
     super();
@@ -86,12 +92,13 @@ export class Store extends EventTarget {
     this.#random = random;
   }
 
-  /** Reads the registry, then follows the stream. Until there are states, each failure dispatches "failed". */
+  /** Reads the registry, then the states again and again. Until there are states, each failure dispatches "failed". */
   async start() {
     for (;;) {
       try {
         await this.#readRegistry();
-        this.#follow();
+        await this.#readStates();
+        this.#schedule();
         return;
       } catch {
         this.dispatchEvent(new Event("failed"));
@@ -101,7 +108,7 @@ export class Store extends EventTarget {
   }
 
   async #readRegistry() {
-    const registry = await read("v1/registry");
+    const registry = await read("registry.json");
     this.registry = registry.digest;
     this.ids = registry.ids;
     this.names = registry.names.map((name, row) => name || registry.ids[row]);
@@ -110,70 +117,64 @@ export class Store extends EventTarget {
     this.longitudes = registry.longitudes;
   }
 
-  #follow() {
-    this.#source?.close();
-    const source = new EventSource("v1/stream?states=1");
-    this.#source = source;
-    source.addEventListener("states", (event) => this.#take(JSON.parse(event.data)));
-    source.addEventListener("beat", (event) => {
-      const status = JSON.parse(event.data);
-      if (this.clock.isLate(Date.parse(status.now))) {
-        this.#reload();
-      } else {
-        this.#attempts = 0;
-        this.#hear(status);
-      }
-      this.#check();
-    });
-    source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED) this.#reload();
-    });
+  #schedule(failed = false) {
+    clearTimeout(this.#next);
+    if (!failed) this.#attempts = 0;
+    const usual = Math.min(READ_MS, this.#setup.unreachableMs / 6) * (0.8 + this.#random() / 5);
+    this.#next = setTimeout(() => this.#poll(), failed ? this.#pause() : usual);
   }
 
-  /** Reads the states after a pause, and opens the stream again. The pauses become longer until a beat comes. */
-  #reload() {
-    this.#retry ??= setTimeout(async () => {
-      this.#retry = null;
-      const asked = ServerClock.mark();
-      try {
-        const states = await read("v1/states");
-        this.#hear(states, asked);
-        this.#take(states);
-        this.#follow();
-      } catch {
-        if (!this.#answers) this.dispatchEvent(new Event("failed"));
-        this.#reload();
-      }
-    }, this.#pause());
+  async #poll() {
+    const failed = await this.#readStates().then(() => false, () => true);
+    this.#check();
+    this.#schedule(failed);
   }
 
-  /** The next pause in ms. It is random, so that many visitors do not return at the same moment. */
+  /** Reads the states if they have changed. In both cases the response says what time it is. */
+  async #readStates() {
+    const asked = PageClock.mark();
+    const headers = this.#etag ? { "If-None-Match": this.#etag } : {};
+    const response = await fetch("states.json", { headers, cache: "no-store", signal: AbortSignal.timeout?.(LONGEST_READ_MS) });
+    if (response.status === 304) return;
+    if (!response.ok) throw new Error(`states.json: ${response.status}`);
+    const states = await response.json();
+    if (Date.parse(states.written_at) < this.#writtenAt) return; // from a cache that is behind
+    this.#hear(states, asked, response.headers);
+    this.#take(states);
+    this.#etag = response.headers.get("ETag");
+  }
+
+  /** The next pause in ms after a failure. It is random, so that many visitors do not return at the same moment. */
   #pause() {
     const longest = Math.min(LONGEST_RETRY_MS, RETRY_MS * 2 ** this.#attempts);
     this.#attempts += 1;
     return longest * (0.5 + this.#random() / 2);
   }
 
-  /** Checks the time after the device slept, or the tab was frozen or hidden. */
+  /** Checks the time after the device slept, or the tab was frozen or hidden, and reads the states. */
   wake() {
-    if (!this.#source) return;
+    if (!this.#answers) return;
     this.#check();
-    if (this.#source.readyState === EventSource.CLOSED) this.#reload();
+    clearTimeout(this.#next);
+    this.#poll();
   }
 
-  /** Takes a status of the server: its time, and how long its own source has been silent. */
-  #hear(status, asked) {
-    this.clock.set(Date.parse(status.now), asked);
-    this.#silentMs = status.silent_seconds === null ? Infinity : status.silent_seconds * 1000;
+  /** Takes a status: the time, and how long the source has been silent. Both are older if the file is old: the web
+   * server says what time it is, and a cache how long it has kept the file. */
+  #hear(status, asked, headers) {
+    const served = Date.parse(headers.get("Date") ?? "") || Date.now();
+    const age = Math.max(0, served + 1000 * (Number(headers.get("Age")) || 0) - Date.parse(status.written_at));
+    this.clock.set(Date.parse(status.now) + age, asked);
+    this.#silentMs = (status.silent_seconds === null ? Infinity : status.silent_seconds * 1000) + age;
+    this.#writtenAt = Date.parse(status.written_at);
     this.slotMs = status.slot_seconds * 1000;
     if (status.registry !== this.registry) this.dispatchEvent(new Event("outdated"));
   }
 
-  /** Takes states, unless they are about another registry, or another server, which is behind, has sent them. */
-  #take({ answers, registry, position, as_of: asOf }) {
-    if (registry !== this.registry || (this.#position && isBefore(position, this.#position))) return;
+  /** Takes states, unless they are about another registry. */
+  #take({ answers, registry, as_of: asOf }) {
+    if (registry !== this.registry) return;
     this.#answers = spread(answers, this.ids.length);
-    this.#position = position;
     this.asOf = asOf;
     this.#refresh();
   }
@@ -185,8 +186,6 @@ export class Store extends EventTarget {
   /** Shows the answers again if one has expired, or the source was lost or found. */
   #check() {
     if (!this.#answers) return;
-    const isSilent = this.clock.elapsed() > this.#setup.unreachableMs;
-    if (isSilent && this.#source.readyState === EventSource.OPEN) this.#reload(); // open, but no beats: a dead connection
     if (this.clock.now() > this.#expires || this.#isReachable !== this.reachable) {
       this.#refresh();
     } else {
@@ -267,7 +266,7 @@ export class Store extends EventTarget {
     if (at === null) {
       this.#past = null;
     } else {
-      const { answers, registry } = await read(`v1/states?at=${encodeURIComponent(at)}`);
+      const { answers, registry } = await read(`past/${at.replaceAll(":", "-")}.json`);
       if (registry !== this.registry) throw new Error("these states are about another registry");
       if (this.at !== at) return; // meanwhile another time was chosen
       this.#past = spread(answers, this.ids.length);

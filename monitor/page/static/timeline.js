@@ -36,7 +36,7 @@ export class Timeline {
 
   /** Reads the ticks again. While the present is shown, the slider stays at its end. */
   async update() {
-    const { ticks } = await read("v1/ticks");
+    const { ticks } = await read("ticks.json");
     const chosen = this.store.at;
     this.#ticks = ticks;
     this.slider.max = Math.max(0, ticks.length - 1);

@@ -1,4 +1,4 @@
-/* Describes answers, as the server sends them, in words. monitor/page/languages.py does the same on the server. */
+/* Describes answers, as the page writes them, in words. monitor/page/languages.py does the same for the files. */
 
 const UNITS = [["days", 1440], ["hours", 60], ["minutes", 1]]; // a day is "24 hours": no text has a singular
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -197,19 +196,15 @@ def frozen_broker(site: Site, _eventually: Eventually) -> Iterator[None]:
 
 
 @contextmanager
-def crowded_page(site: Site, eventually: Eventually) -> Iterator[None]:
-    """Restart the page with room for one subscriber, who stays, while others come."""
-    page = site.tree["page"] | {"subscribers": 1}
-    config = site.write_other("crowded.yaml", page=page)
-    site.page.stop()
-    with Service(site.folder, "crowded", (*CLI, "page", "--config", str(config))).running():
-        eventually(lambda: site.ready("page_metrics"), START_SECONDS)
-        site.began = time.monotonic()
-        stream = f"http://127.0.0.1:{site.ports['page']}/v1/stream"
-        with urllib.request.urlopen(stream, timeout=10), _repeat(lambda: site.fetch("page", "/v1/stream"), 0.5):
-            yield
-    site.page = site.started(Service(site.folder, "page", (*CLI, "page", "--config", str(site.config))))
-    eventually(lambda: site.ready("page_metrics"), START_SECONDS)
+def unwritable_page(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Let the page's file with the states be a folder, so that it cannot be replaced, as on a full disk."""
+    file = site.folder / "site" / "states.json"
+    file.unlink()
+    file.mkdir()
+    try:
+        yield
+    finally:
+        file.rmdir()
 
 
 @contextmanager
@@ -236,7 +231,7 @@ def sign_answers(site: Site, key: str, eventually: Eventually) -> None:
     site.service.start()
     eventually(site.ready, START_SECONDS)
     site.page.stop()
-    site.page = site.started(Service(site.folder, "page", (*CLI, "page", "--config", str(site.config))))
+    site.page = site.started(Service(site.folder, "page", site.page_words))
     eventually(lambda: site.ready("page_metrics"), START_SECONDS)
 
 

@@ -34,7 +34,7 @@ PAGE_JOB: Final = "location-monitor-page"
 PUBLIC_JOB: Final = "location-monitor-public"
 SLOT_SECONDS: Final = 5
 CLI: Final = (sys.executable, "-m", "monitor.cli")
-PORTS: Final = ("metrics", "second", "auditor", "prometheus", "page", "page_metrics", "public")
+PORTS: Final = ("metrics", "second", "auditor", "prometheus", "page_metrics", "public")
 TARGETS: Final = {
     JOB: ("metrics", "second"),
     AUDITOR_JOB: ("auditor",),
@@ -99,7 +99,8 @@ class Site(Town):
         of = ("--config", str(self.write()))
         self.service = Service(folder, "service", (*CLI, "run", *of))
         self.auditor = Service(folder, "auditor", (*CLI, "audit", "--follow", *of))
-        self.page = Service(folder, "page", (*CLI, "page", *of))
+        self.page_words = (*CLI, "page", *of, "--out", str(folder / "site"))
+        self.page = Service(folder, "page", self.page_words)
         self.subscriber = Service(folder, "watch", (*CLI, "watch", *of, "--metrics", str(ports["public"])))
         self.began = 0.0
         """When the fault began, on the monotonic clock. A fault that needs preparations sets it after them."""
@@ -148,6 +149,7 @@ class Site(Town):
             "CONFIG": str(self.config),
             "METRICS": f"127.0.0.1:{self.ports['metrics']}",
             "AUDITOR": f"127.0.0.1:{self.ports['auditor']}",
+            "OUT": str(self.folder / "site"),
             "PAGE": f"127.0.0.1:{self.ports['page_metrics']}",
         }
 
@@ -198,7 +200,7 @@ def _build_tree(name: str, kafka: SharedKafka, valkey: EmbeddedValkey, ports: Ma
         privacy=TWO_SECONDS["privacy"],
         metrics={"port": ports["metrics"]},
         auditor={"port": ports["auditor"]},
-        page={"port": ports["page"], "metrics_port": ports["page_metrics"]},
+        page={"metrics_port": ports["page_metrics"]},
     )
 
 

@@ -49,7 +49,7 @@ DRILLS: Final = (
     Drill("LocationMonitorAbsent", faults.stopped_service),
     Drill("LocationMonitorAuditorAbsent", faults.stopped_auditor),
     Drill("LocationMonitorPageAbsent", faults.stopped_page),
-    Drill("LocationMonitorPageRefuses", faults.crowded_page),
+    Drill("LocationMonitorPageNotWritten", faults.unwritable_page),
     Drill("LocationMonitorPageStale", faults.frozen_broker),
     Drill("LocationMonitorPageNotVerified", faults.forged_answer, spoils=True),
     Drill("LocationMonitorAuditTicksMissing", faults.lost_ticks),
