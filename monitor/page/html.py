@@ -77,13 +77,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What all views show: the places in the order of the list, the latest as_of, the recount, and for how long.
+    """What all views show: the places in the order of the list, the latest as_of, the first expiry and the recount.
 
     The list may be shown for `left` seconds (one of `SECONDS`).
     """
 
     places: Sequence[Place]
     as_of: int | None
+    expires: int
     recount: Recount | None
     left: int
 
@@ -152,6 +153,7 @@ class Html:
             modules=self._static.modules,
             as_of=words.format_time(shown.as_of) if shown.as_of else None,
             as_of_machine=format_machine_time(shown.as_of),
+            known_until=words.format_time(shown.expires),
             states=STATES,
             counts=counted,
             places=[_describe(place, words) for place in shown.places[start : start + PAGE_SIZE]],

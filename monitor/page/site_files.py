@@ -119,7 +119,7 @@ class SiteFiles:
         head = snapshot.number, recount, round_seconds_left(snapshot.expires - now - _SHOWN_LATER)
         if head != self._head:
             self._head = head
-            shown = Shown(sort_places(snapshot.places), snapshot.as_of, *head[1:])
+            shown = Shown(sort_places(snapshot.places), snapshot.as_of, snapshot.expires, *head[1:])
             pages = {view.name: partial(self._html.write, view, shown) for view in list_views(len(snapshot.places))}
             self._due[1] = {**pages, **self._due[1], **pages, **places}
         records = self._present.board.version, self._present.parameters.registry.digest

@@ -169,7 +169,6 @@ def start(guarded: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             "LOCATION_MONITOR__REDIS__URL": store.url,
             "LOCATION_MONITOR__VISITS__PERSON_KEY": PERSON_KEY,
             "LOCATION_MONITOR__METRICS__PORT": "0",
-            "LOCATION_MONITOR__PAGE__PORT": "0",
             "LOCATION_MONITOR__PAGE__METRICS_PORT": "0",
         }
 
@@ -179,6 +178,7 @@ def start(guarded: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             words = ["0" if word == "9111" else word for word in words]
             words += ["--metrics-port", "0"] if service == "auditor" else []
             log = tmp_path_factory.mktemp(service) / "log"
+            words = [word.replace("/srv/page", str(log.parent / "page")) for word in words]
             environment = {"PATH": "/usr/bin:/bin"} | moved | guarded.environ(service)
             instance = Instance(log, CLI, *words, environment=environment)
             stack.callback(instance.end)

@@ -47,7 +47,6 @@ class Newcomer:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             f"{PREFIX}KAFKA__BOOTSTRAP_SERVERS": kafka,
             f"{PREFIX}REDIS__URL": store,
-            f"{PREFIX}PAGE__PORT": "0",
         }
         names = ("VISITS", "ALERTS", "DEAD_LETTERS")
         self._replayed = {f"{PREFIX}KAFKA__TOPICS__{name}": topic(name.lower()) for name in names}
@@ -68,7 +67,7 @@ class Newcomer:
             if words[0] != "location-monitor":
                 self._shell(statement)
             elif block.mark == BACKGROUND:
-                self._start(words[1:])
+                self._start([word.replace(":8080", ":0") for word in words[1:]])
             else:
                 self.printed.append(self.command(words[1:]))
 
@@ -157,7 +156,7 @@ def test_tutorial_works(newcomer: Newcomer, tmp_path: Path, eventually: Eventual
 
     def read_states() -> dict[str, str]:
         with closing(HTTPConnection(place, timeout=10)) as connection:
-            connection.request("GET", "/v1/locations")
+            connection.request("GET", "/places.json")
             return {each["id"]: each["state"] for each in json.loads(connection.getresponse().read())["locations"]}
 
     def see_both() -> bool:

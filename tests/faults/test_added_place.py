@@ -24,7 +24,7 @@ from tests.kit.processes import Instance
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
-ANY_PORT: Final = {"page": {"port": 0}, "auditor": {"port": 0}}
+ANY_PORT: Final = {"auditor": {"port": 0}}
 LATE_ANSWER: Final = "too_old"
 """The reason for which a place is unknown if an answer is late: the machine was busy, so it says nothing here."""
 
@@ -46,8 +46,8 @@ def hand_over(town: FaultTown, folder: Path) -> None:
 def read_places(page: Instance) -> dict[str, Any]:
     """Return the places that the page shows, by id; none before it listens."""
     assert page.code is None, page.text
-    text = page.page("/v1/locations")
-    return {place["id"]: place for place in json.loads(text)["locations"]} if text else {}
+    text = page.page("/places.json")
+    return {place["id"]: place for place in json.loads(text)["locations"]} if text.startswith("{") else {}
 
 
 def find_unknown(page: Instance) -> set[tuple[str, str]]:
@@ -113,7 +113,7 @@ def test_added_place_alarms_nobody(scene: Scene, tmp_path: Path) -> None:
     hand_over(old, tmp_path / "auditor" / "1")
     running = old.start()  # before the others: what is older than a window when it starts is not read
     scene.subscriber.wait_complete(90)
-    page = scene.town.start_command(tmp_path / "page" / "city.yaml", "page")
+    page = scene.town.start_command(tmp_path / "page" / "city.yaml", "page", "--serve", "localhost:0")
     auditor = scene.town.start_command(tmp_path / "auditor", "audit", "--follow")
     until(lambda: knows(page, *PLACES), 60, "the page knows every place")
     until(lambda: is_ready(auditor), 60, "the auditor has judged everything")

@@ -92,6 +92,8 @@ def test_list_needs_no_script(browser: Browser, page: Served, shared: Town) -> N
         one.place("Market Hall").locator("summary").click()
         expect(one.place("Market Hall")).to_contain_text("Silence does not mean safe")
         assert 'http-equiv="refresh"' in one.tab.content()
+        until = "These answers are known until 8 Jan 2026, 17:00 UTC."
+        expect(one.tab.locator("noscript .notice")).to_contain_text(until)
 
 
 def test_list_and_map_agree(browser: Browser, page: Served, shared: Town) -> None:

@@ -8,6 +8,7 @@ import http.client
 import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -212,6 +213,15 @@ def test_headers_suit_a_cdn(page: Served) -> None:
     missing = get(page, "/places/nowhere.json")
     assert (missing[0], missing[1]["cache-control"]) == (404, "no-store")
     assert get(page, "/")[2] == page.read("index.html")
+
+
+def test_nginx_sends_the_same_headers() -> None:
+    """The shipped configuration of nginx has the headers of `page --serve`, for each kind of file."""
+    text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+    sent = dict(re.findall(r'^    add_header (\S+) "([^"]+)" always;$', text, re.MULTILINE))
+    assert sent == HEADERS
+    assert re.findall(r'^    (\S+) +"([^"]+)";$', text, re.MULTILINE) == [("~^/static/", FOREVER), ("default", BRIEF)]
+    assert "add_header Cache-Control $page_caching;" in text
 
 
 @pytest.mark.parametrize(
