@@ -26,6 +26,8 @@ _REGISTRY_FILE: Final = "registry.json"
 _TICKS_FILE: Final = "ticks.json"
 LONGEST_CYCLE: Final = 15.0
 """The longest time in seconds after which `states.json` is written again."""
+MOST_TICKS: Final = 1_000
+"""The most ticks that visitors can look back to: the latest ones. Each is a file."""
 _SHOWN_LATER: Final = 30 * SECOND
 """How long after it was written a page may be sent: it is written again within a cycle, and caches keep it."""
 
@@ -145,7 +147,7 @@ class SiteFiles:
         Any file that is in none of the lists is not wanted.
         """
         board, parameters = self._present.board, self._present.parameters
-        ticks, rows = board.ticks, parameters.registry.rows
+        ticks, rows = board.ticks[-MOST_TICKS:], parameters.registry.rows
         past = {name_past(tick.as_of): tick.as_of for tick in reversed(ticks[:-1])}  # the last one is the present
         for name, as_of in past.items():
             if as_of not in self._past:

@@ -52,7 +52,7 @@ BASH: Final = shutil.which("bash") or "/bin/bash"
 PLAIN: Final = ("base64", "cat", "chmod", "export", "head", "sleep")
 """Programs of the shell that run without an effect outside the folder."""
 
-ASKING: Final = ("curl", "date", "echo", "grep", "helm", "kubectl", "openssl", "redis-cli", "test")
+ASKING: Final = ("curl", "date", "df", "echo", "grep", "helm", "kubectl", "openssl", "redis-cli", "test")
 """Programs that ask a running service, server or cluster. The shell parses them, and they do not run."""
 
 BLOCKS: Final = [block for document in read_documents() for block in read_blocks(document)]

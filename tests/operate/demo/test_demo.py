@@ -21,6 +21,7 @@ from rich.console import Console
 from monitor.errors import EXIT_FAILED
 from monitor.operate.demo.page import DemoPage
 from monitor.operate.demo.run_demo import Length, run_demo
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 _MAIN = "from monitor.cli import main; main()"
@@ -31,10 +32,14 @@ def test_short_demo_prints_true_summary() -> None:
     """A demo of three days ends with a correct recount, and its summary is plain text. Its page shows the same."""
     file, shown = io.StringIO(), dict[str, str]()
 
+    def read(name: str) -> str:
+        with urllib.request.urlopen(f"{page.url}{name}", timeout=10) as response:  # noqa: S310  # the page's address
+            shown[name] = response.read().decode()
+        return shown[name]
+
     def look() -> None:
-        for name in ("", "v1/locations"):
-            with urllib.request.urlopen(f"{page.url}{name}", timeout=10) as response:  # noqa: S310  # the page's address
-                shown[name] = response.read().decode()
+        until(lambda: "0 false" in read(""), 60)
+        until(lambda: json.loads(read("places.json"))["counts"]["unknown"] == 0, 60)
 
     page = DemoPage(0, look)
     outcome = run_demo(20, Console(file=file, width=100), Length(days=3, seconds=3.0), page)
@@ -47,7 +52,7 @@ def test_short_demo_prints_true_summary() -> None:
         f"{outcome.report.spent} charged so far",
     )
     assert f"0 false. ε for each person: {', '.join(figures)} at most." in shown[""]
-    counts = json.loads(shown["v1/locations"])["counts"]
+    counts = json.loads(shown["places.json"])["counts"]
     assert sum(counts.values()) == 40
     assert counts["unknown"] == 0
     assert outcome.report.ok
