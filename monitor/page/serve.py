@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Final, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response
 from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
+from starlette.staticfiles import NotModifiedResponse, PathLike, StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.errors import FailedError
@@ -44,7 +47,7 @@ class FolderServer:
         self._listening = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._listening.getsockname()[1]}/"
-        files = StaticFiles(directory=folder, html=True, check_dir=False)
+        files = _WholeFiles(directory=folder, html=True, check_dir=False)
         app = Starlette(routes=[Mount("/", files)])
         config = uvicorn.Config(
             _add_headers(app),
@@ -78,6 +81,24 @@ class FolderServer:
 
     def _run(self) -> None:
         asyncio.run(self._server.serve(sockets=[self._listening]))
+
+
+class _WholeFiles(StaticFiles):
+    """Sends a file from one opening of it: between two openings, the page may have replaced it by another length."""
+
+    def file_response(
+        self, full_path: PathLike, stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        """Return the content of a file, or 304 if the client has it."""
+        try:
+            with open(full_path, "rb") as file:  # noqa: PTH123  # starlette gives it as text or as a path
+                content, stat_result = file.read(), os.fstat(file.fileno())
+        except FileNotFoundError:
+            raise HTTPException(404) from None
+        headers = FileResponse(full_path, status_code, stat_result=stat_result).headers
+        if self.is_not_modified(headers, Headers(scope=scope)):
+            return NotModifiedResponse(headers)
+        return Response(content, status_code, headers)
 
 
 def _add_headers(app: ASGIApp) -> ASGIApp:

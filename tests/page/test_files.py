@@ -9,6 +9,8 @@ import io
 import json
 import os
 import re
+import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +27,7 @@ from monitor.page import reader
 from monitor.page.answers import write_locations_csv
 from monitor.page.command import read_address
 from monitor.page.current_places import UNREACHABLE, Place, Snapshot
-from monitor.page.folder import LOCK
+from monitor.page.folder import LOCK, PART, Folder
 from monitor.page.serve import BRIEF, FOREVER, HEADERS, FolderServer
 from monitor.page.states import list_states
 from monitor.time.instants import HOUR
@@ -68,7 +70,7 @@ def page(shared: Town, eventually: Eventually) -> Iterator[Served]:
 
 def get(page: Served, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
     """Request a path, and return the status, the headers and the body. `_` in the names of headers stands for `-`."""
-    connection = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=60)
     with closing(connection):
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()
@@ -224,6 +226,32 @@ def test_nginx_sends_the_same_headers() -> None:
     assert "add_header Cache-Control $page_caching;" in text
 
 
+def test_server_sends_whole_files(tmp_path: Path) -> None:
+    """While a file is replaced by others of another length, each response has one of them, with its length and ETag."""
+    with Folder(tmp_path) as folder, FolderServer(tmp_path, "localhost", 0) as server:
+        folder.write("states.json", b"0")
+        stop = threading.Event()
+
+        def replace() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                (tmp_path / PART).write_bytes(b"%d" % (number % 9) * (1 + 40_000 * (number % 3)))
+                (tmp_path / PART).replace(tmp_path / "states.json")
+
+        replacing = threading.Thread(target=replace)
+        replacing.start()
+        try:
+            for _ in range(200):
+                with urllib.request.urlopen(f"{server.url}states.json", timeout=60) as response:  # noqa: S310  # its address
+                    content = response.read()
+                assert len(content) % 40_000 == 1
+                assert len({*content}) == 1
+        finally:
+            stop.set()
+            replacing.join()
+
+
 @pytest.mark.parametrize(
     "path",
     ["/../demo.yaml", "/static/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/static/..%2f..%2f..%2fetc%2fpasswd", "//etc/passwd"],
@@ -297,7 +325,7 @@ def test_command_writes_and_serves(town: Town, tmp_path: Path, eventually: Event
         eventually(lambda: output.exists() and output.read_text().count("\n") == 2, 30.0)
         written, served = output.read_text().splitlines()
         assert written == f"The page is in {out}"
-        connection = http.client.HTTPConnection(urlsplit(served.rpartition(" ")[2]).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urlsplit(served.rpartition(" ")[2]).netloc, timeout=60)
         with closing(connection):
             connection.request("GET", "/states.json")
             assert json.loads(connection.getresponse().read())["as_of"] == "2026-01-06T01:00:00Z"
