@@ -254,8 +254,9 @@ def test_schema_describes_every_default_value() -> None:
     compare(schema, given)
 
 
-def test_rules_are_a_copy(root: Path) -> None:
-    """The chart's copy of the alerting rules is equal. A symbolic link would break on Windows and in a ZIP archive."""
-    copy = CHART / "files/service.yml"
-    assert copy.read_bytes() == (root / "deploy/prometheus/service.yml").read_bytes()
+@pytest.mark.parametrize("original", ["prometheus/service.yml", "nginx.conf"])
+def test_files_are_copies(root: Path, original: str) -> None:
+    """The chart's copies of other files are equal. A symbolic link would break on Windows and in a ZIP archive."""
+    copy = CHART / "files" / Path(original).name
+    assert copy.read_bytes() == (root / "deploy" / original).read_bytes()
     assert not any(path.is_symlink() for path in CHART.rglob("*"))
