@@ -174,7 +174,7 @@ class _LineDisplay:
 
 def _format_progress(story: Story) -> str:
     statuses = Counter(alert_status(alert) for alert in story.subscriber_view.alerts)
-    counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(statuses.items()))
     return (
         f"{moment(story.now)}  day {story.day} of {story.days}: {counts}; {story.intake.visits:,} visits read, "
         f"dead letters: {story.intake.dead_letters}; {story.seconds_left:.0f} s left"
