@@ -63,6 +63,7 @@ def test_states_follow_the_topic(settings: Settings, publish: Publish, eventuall
                 "below_since": 0,
                 "paused": 0,
                 "unknown": len(REGISTRY.ids) - 2,
+                "bounded": 0,
             }
             publish([over_time(first, 8, None)])
             clock.move_to(SLOTS.as_of(8))
