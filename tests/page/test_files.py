@@ -143,6 +143,15 @@ def test_folder_has_nothing_else(page: Served, shared: Town) -> None:
         assert gzip.decompress((folder / name).read_bytes()) == (folder / name.removesuffix(".gz")).read_bytes()
 
 
+@pytest.mark.parametrize("language", ["en", "de", "ja"])
+def test_links_name_files(page: Served, language: str) -> None:
+    """Each link of the page to the same site names a file of the folder."""
+    html = (page.page.folder.path / f"{language}.html").read_text(encoding="utf-8")
+    links = {link.partition("#")[0] for link in re.findall(r'(?:href|src)="([^":]*)"', html)} - {""}
+    assert {"places.json", "places.csv", "places.geojson", "openapi.json"} <= links
+    assert [link for link in links if not (page.page.folder.path / link).is_file()] == []
+
+
 def test_history_joins_equal_answers(page: Served) -> None:
     """The history of a place has one period for each answer that stayed the same."""
     history = page.read_json("places/market.json")["history"]
