@@ -107,7 +107,8 @@ clean:  ## remove the virtual environment and all caches
 $(READY): pyproject.toml requirements.lock requirements-install.lock
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
 	@echo "Creating a virtual environment in $(VENV) …"
-	@$(PYTHON) -m venv $(VENV)
+	@# --clear: an environment of another Python is replaced, not mixed with.
+	@$(PYTHON) -m venv --clear $(VENV)
 	@# uv needs a third of pip's processor time. pip remains for platforms without uv, and for indexes that only pip knows.
 	@# Python compiles a module when it is first imported, so the many that nothing imports need not be compiled.
 	@{ $(PIP) --require-hashes -r requirements-install.lock \

@@ -1,10 +1,15 @@
 """The facts, and the questions about them.
 
-There are two kinds of facts: a person was last seen at a watched location in a slot, and a person was at a location at
-a designated time. If people are also counted by what was reported since an earlier tick, the latest stamp of a person's
-visits is a fact too. If people are counted by buckets, the bucket in which a person was reported is a fact. Facts
-are only added. Writing a fact again, from any instance and in any order, changes nothing.
-Counts are derived from the facts.
+There are five kinds of facts:
+
+* a person was last seen at a watched location in a slot;
+* a person was at a location at a designated time;
+* the length of a visit that covers a designated time, if a monitor needs it;
+* the latest stamp of a person's visits, for a location that counts what was reported since an earlier tick;
+* the bucket in which a person was reported, for a location with upper bounds.
+
+Facts are only added. Writing a fact again, from any instance and in any order, changes nothing. Counts are derived from
+the facts.
 
 Each fact has a stamp: the slot c in which its record was stamped. Tick t counts the facts with c ≤ t and no others. The
 windows of a shard contain the facts stamped up to the slot `opened`. Later facts wait. Reading for tick t opens slot t

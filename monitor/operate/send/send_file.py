@@ -70,7 +70,7 @@ def send_file(target: Target, parameters: Parameters, clock: Clock, options: Sen
     elif not survey.visits:
         click.echo("Nothing to send.")
     else:
-        stamp = _send(target, judge(), survey, stderr)
+        stamp = _send(target, judge(), survey, clock, stderr)
         click.echo(f"{amount} were sent to {target.topic}.")
         click.echo(_explain_counting(stamp, parameters))
     return EXIT_FAILED if survey.left_out else EXIT_DONE
@@ -95,14 +95,14 @@ def _print_findings(survey: Survey) -> None:
         click.echo("Correct the refused lines and send the file again: a visit that was sent twice counts once.")
 
 
-def _send(target: Target, portions: Iterable[Judged], survey: Survey, stderr: Console) -> int:
+def _send(target: Target, portions: Iterable[Judged], survey: Survey, clock: Clock, stderr: Console) -> int:
     """Send the visits of a file, and return the last timestamp of their records, an instant."""
     stop, line, stamp = threading.Event(), 0, 0
     with (
         show_progress(f"Sending {escape_controls(target.path.name)}", survey.last_line, "lines", stderr) as steps,
         stop_on_signals(stop, lambda text: click.echo(text, err=True)),
     ):
-        for progress in send_visits(target, portions, stop):
+        for progress in send_visits(target, portions, clock, stop):
             steps.advance(progress.line - line)
             line, stamp = progress.line, progress.timestamp
     return stamp

@@ -17,7 +17,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import find_topics
 from monitor.operate.send.judge import RECORD_VISITS, Judged, join_visits
 from monitor.operate.send.visits_file import FileVisit
-from monitor.time.clock import SystemClock
+from monitor.time.clock import Clock
 from monitor.time.instants import MILLISECOND
 
 CLOSE_SECONDS: Final = 5.0
@@ -67,7 +67,7 @@ class Progress(NamedTuple):
     timestamp: int
 
 
-def send_visits(target: Target, portions: Iterable[Judged], stop: threading.Event) -> Iterator[Progress]:
+def send_visits(target: Target, portions: Iterable[Judged], clock: Clock, stop: threading.Event) -> Iterator[Progress]:
     """Send the visits that are not left out, and yield the progress after each portion.
 
     Raises:
@@ -82,23 +82,25 @@ def send_visits(target: Target, portions: Iterable[Judged], stop: threading.Even
             kept = [visit for visit, cause in zip(judged.visits, judged.causes, strict=True) if cause is None]
             if stop.is_set() and kept:
                 raise SendError(f"stopped by a signal. {target.explain_position(sent, kept[0].line)}")
-            stamp = max(stamp, _send_portion(target, producer, kept, sent))
+            stamp = max(stamp, _send_portion(target, producer, kept, sent, clock.now()))
             sent += len(kept)
             yield Progress(sent, judged.visits[-1].line, stamp)
     finally:
         producer.close(CLOSE_SECONDS)
 
 
-def _send_portion(target: Target, producer: BulkProducer, kept: list[FileVisit], sent: int) -> int:
-    """Send visits, wait until Kafka has them, and return their last timestamp, an instant."""
+def _send_portion(target: Target, producer: BulkProducer, kept: list[FileVisit], sent: int, now: int) -> int:
+    """Send visits, wait until Kafka has them, and return their last timestamp, an instant.
+
+    The broker replaces the timestamp `now` (an instant), unless the topic has other settings.
+    """
     if not kept:
         return 0
     parts = (kept[start : start + RECORD_VISITS] for start in range(0, len(kept), RECORD_VISITS))
-    now = SystemClock().now() // MILLISECOND  # the broker replaces it, unless the topic has other settings
     first: int = 0
     failure: BaseException
     try:
-        deliveries = producer.produce([(None, join_visits(part), (), now) for part in parts])
+        deliveries = producer.produce([(None, join_visits(part), (), now // MILLISECOND) for part in parts])
         failed = [(delivery.positions.start, delivery.error) for delivery in deliveries if delivery.error is not None]
         if not failed:
             return max(delivery.timestamp for delivery in deliveries) * MILLISECOND

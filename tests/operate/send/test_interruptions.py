@@ -57,7 +57,9 @@ def people(town: Town) -> list[str]:
 def test_signal_stops_between_portions(town: Town, path: Path) -> None:
     """After a signal, the message names the first line that Kafka lacks, and nothing is sent twice."""
     stop = threading.Event()
-    portions = send_visits(Target(town.settings.kafka, town.topic("visits"), path), judge(town, path), stop)
+    portions = send_visits(
+        Target(town.settings.kafka, town.topic("visits"), path), judge(town, path), SystemClock(), stop
+    )
     assert next(portions)[:2] == (PORTION_VISITS, PORTION_VISITS + 1)
     stop.set()
     with pytest.raises(SendError, match=f"Kafka has the 10,000 visits before line {PORTION_VISITS + 2},") as stopped:
@@ -72,7 +74,7 @@ def test_broker_dies_in_the_middle(topic: Callable[[str], str], path: Path, tmp_
     with EmbeddedKafka() as server:
         town = make_town(server.bootstrap_servers, topic("town"), tmp_path)
         target = Target(town.settings.kafka, town.topic("visits"), path)
-        portions = send_visits(target, judge(town, path), threading.Event())
+        portions = send_visits(target, judge(town, path), SystemClock(), threading.Event())
         next(portions)
         server.kill()
         with pytest.raises(UnreachableError, match=r"cannot be used: .*Kafka has the 10,000 visits before") as failed:
