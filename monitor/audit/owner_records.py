@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from monitor.audit.kinds.all_kinds import KINDS
 from monitor.audit.kinds.designated_times import TimeCharges
-from monitor.audit.kinds.over_time import LocationCharges
+from monitor.audit.kinds.places import LocationCharges
 from monitor.audit.records import Digest, Instant, People, Positive, Whole
 
 CHARGED: Final = {charged for kind in KINDS.values() for charged in kind.charged}

@@ -138,7 +138,7 @@ FOUND: dict[str, tuple[str, Change, list[str]]] = {
     "a place that is not watched": (
         "form",
         lambda run: run.forge("walk/park/6", location_id="shop"),
-        ["walk/shop, tick 6: the monitor does not watch this location"],
+        ["walk/shop, tick 6: the monitor has no answer about this location at this tick"],
     ),
     "another monitor": (
         "form",

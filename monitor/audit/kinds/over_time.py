@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -12,20 +12,18 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.audit.findings import BUDGET, FORM, NOISY, SAFE
-from monitor.audit.history import History, Memory
-from monitor.audit.kinds.monitor import Check, Counts, Monitor, Part, Prove, Scope, Use
-from monitor.audit.parsing import parse_duration, parse_epsilon
+from monitor.audit.findings import BUDGET, NOISY, SAFE
+from monitor.audit.kinds.monitor import Check, Counts, Prove, Scope, Use
+from monitor.audit.kinds.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
+from monitor.audit.parsing import parse_duration
 from monitor.audit.people_count import FreshCount, PeopleCount
 from monitor.audit.records import (
-    Answer,
     FormError,
     Instant,
     People,
     Positive,
     Record,
     Whole,
-    parse_recorded_epsilon,
 )
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit
@@ -42,15 +40,17 @@ class Mark(Struct, frozen=True):
     until: Whole
 
 
-class OverTime(Answer, frozen=True, kw_only=True, tag_field="status"):
-    """An answer about one location over time. Its subclass is its status.
+class Marks(PlaceMemory[Mark]):
+    """The marks of each location."""
 
-    `counted_since`: only people reported at or after this instant are counted. None: all people in the window are.
-    """
 
-    location_id: str
-    window_start: Instant
+class OverTime(PlaceAnswer, frozen=True, kw_only=True, tag_field="status"):
+    """An answer about one location over time. Its subclass is its status."""
+
+    memory = Marks
+
     counted_since: Instant | None = None
+    """Only people reported at or after this instant are counted. None: all people in the window are."""
     threshold: Positive
     answers: list[Mark]
 
@@ -58,20 +58,6 @@ class OverTime(Answer, frozen=True, kw_only=True, tag_field="status"):
     def status(self) -> str:
         """The status."""
         return str(self.__struct_config__.tag)
-
-    @property
-    def subject(self) -> str:
-        """The location."""
-        return self.location_id
-
-    @property
-    def watched(self) -> str:
-        """The location: its ε is its own."""
-        return self.location_id
-
-    def note_unjudged(self, history: History) -> None:
-        """Note that the marks of the location are not known."""
-        history.recall(Marks).set(self.monitor, self.location_id, None)
 
 
 class Safe(OverTime, frozen=True, kw_only=True, tag="safe"):
@@ -94,46 +80,6 @@ class Paused(OverTime, frozen=True, kw_only=True, tag="paused"):
 
 class Unknown(OverTime, frozen=True, kw_only=True, tag="unknown"):
     """The input was not complete."""
-
-
-class LocationCharges(Struct, frozen=True):
-    """The charges of a monitor of listed locations: k, W (in slots), and its locations by ε_l.
-
-    `bucket`: only of kind `upper_bound`, the slots of a bucket. k is then the number of buckets of a window.
-    """
-
-    monitor: str
-    answers: Positive
-    window: Positive
-    shares: dict[str, list[str]]
-    bucket: Positive | None = None
-
-    def __post_init__(self) -> None:
-        """Check the keys of `shares`."""
-        for epsilon in self.shares:
-            parse_recorded_epsilon(epsilon)
-
-    def list_charges(self) -> Iterator[Hashable]:
-        """Yield the charge of each location."""
-        for share, locations in self.shares.items():
-            for location in locations:
-                bucket = () if self.bucket is None else (self.bucket,)
-                yield self.monitor, self.answers, self.window, parse_recorded_epsilon(share), location, *bucket
-
-
-class Marks(Memory):
-    """The marks of each location after its latest record, by monitor and location."""
-
-    def __init__(self) -> None:
-        self._marks: dict[tuple[str, str], list[Mark] | None] = {}
-
-    def get(self, monitor: str, location: str, *, whole: bool) -> list[Mark] | None:
-        """Return the marks of a location; None if they are not known. `whole`: no output record has expired."""
-        return self._marks.get((monitor, location), [] if whole else None)
-
-    def set(self, monitor: str, location: str, marks: list[Mark] | None) -> None:
-        """Set the marks of a location after a record."""
-        self._marks[monitor, location] = marks
 
 
 class OverTimeCounts(Counts):
@@ -181,51 +127,29 @@ class OverTimeCounts(Counts):
 
 
 @dataclass(frozen=True)
-class OverTimeMonitor(Monitor[OverTimeCounts]):
-    """A monitor of kind `over_time`: ε_l by location (`shares`), k, T (people), W and W + F (slots)."""
+class OverTimeMonitor(PlacesMonitor[OverTimeCounts]):
+    """A monitor of kind `over_time`."""
 
     kind = "over_time"
     answers = Safe | Noisy | Paused | Unknown
     public = frozenset({"epsilon", "threshold"})
 
-    name: str
-    shares: dict[str, Fraction]
     answers_per_window: int
+    """k."""
     threshold: int
-    window: int
-    mark_lifetime: int
+    """T, in people."""
 
     @classmethod
     def parse(cls, keys: Any, terms: SharedTerms) -> OverTimeMonitor:
         """Parse the keys of a monitor."""
-        named = keys["locations"]
-        weights = {location: int(named[location]) if isinstance(named, dict) else 1 for location in named}
-        if not weights.keys() <= terms.rows.keys():
-            raise ValueError(f"{keys['name']} watches a location that the registry does not have")
-        total, spent = sum(weights.values()), parse_epsilon(keys["epsilon"])
         window = parse_duration(keys["window"]) // terms.grid.slot
-        return cls(
-            name=keys["name"],
-            shares={location: spent * weight / total for location, weight in weights.items()},
-            answers_per_window=int(keys.get("answers_per_window", 1)),
-            threshold=int(keys["threshold"]),
-            window=window,
-            mark_lifetime=window + terms.max_lead,
-        )
+        answers, threshold = int(keys.get("answers_per_window", 1)), int(keys["threshold"])
+        return cls(keys["name"], parse_shares(keys, terms), window, window + terms.max_lead, answers, threshold)
 
-    def list_charges(self) -> Iterator[Hashable]:
-        """Yield the charge of each location."""
-        for location, share in self.shares.items():
-            yield self.name, self.answers_per_window, self.window, share, location
-
-    def find_lifetime(self, grid: Grid) -> int:
-        """Return how many slots after its last one a visit has left the window."""
-        del grid
-        return self.window
-
-    def find_watched_rows(self, terms: SharedTerms) -> Collection[int]:
-        """Return the rows of the watched locations."""
-        return [terms.rows[location] for location in self.shares]
+    @property
+    def answers_per_share(self) -> int:
+        """K."""
+        return self.answers_per_window
 
     def create_counts(self, terms: SharedTerms) -> OverTimeCounts:
         """Create an empty recount."""
@@ -236,53 +160,35 @@ class OverTimeMonitor(Monitor[OverTimeCounts]):
         return OverTimeCheck(self, scope, counts)
 
 
-class OverTimeCheck(Check):
+class OverTimeCheck(PlacesCheck[OverTimeCounts]):
     """The check of one monitor's records."""
 
     def __init__(self, monitor: OverTimeMonitor, scope: Scope, counts: OverTimeCounts | None) -> None:
-        super().__init__(scope)
-        self._monitor, self._counts = monitor, counts
-        self._marks = self._history.recall(Marks)
-        self._cost = {location: share / monitor.answers_per_window for location, share in monitor.shares.items()}
+        super().__init__(monitor, scope, counts)
+        self._monitor, self._marks = monitor, self._history.recall(Marks)
 
-    def take(self, record: Record) -> Prove | None:
-        """Check the next record."""
-        form, monitor, grid = record.form, self._monitor, self._terms.grid
-        location = form.location_id
-        where = f"{monitor.name}/{self._terms.name_location(location)}, tick {form.tick}"
-        if location not in monitor.shares:
-            self._findings.add(FORM, f"{where}: the monitor does not watch this location")
-            return None
-        if not all(grid.has(mark.until) for mark in form.answers):
+    def list_facts(self, form: OverTime) -> dict[str, Any]:
+        """Return the fields that follow from the configuration and the tick."""
+        facts = super().list_facts(form)
+        return facts and {**facts, "threshold": self._monitor.threshold}
+
+    def _check_ticks(self, form: OverTime) -> None:
+        if not all(self._terms.grid.has(mark.until) for mark in form.answers):
             raise FormError("answers: the tick is out of range")
-        key = f"{monitor.name}/{location}"
-        in_order = self._history.note_tick((monitor.name, None, location), key, form.tick)
-        self.statuses[form.status] += 1
+
+    def _judge(self, record: Record, where: str, *, in_order: bool) -> Prove:
+        form, monitor = record.form, self._monitor
         self.safe += form.status == "safe"
-        self._check_facts(record, key)
         if isinstance(form, Noisy):
             self.noisy += 1
-            self._payments.charge_window(self._terms, monitor.name, monitor.window, self._cost[location], form.tick)
+            cost = self._cost[form.location_id]
+            self._payments.charge_window(self._terms, monitor.name, monitor.window, cost, form.tick)
             for text in self._find_inconsistent(form):
                 self._findings.add(NOISY, f"{where}: {text}")
         if in_order:
             for text in self._find_unaffordable(record.partition, form):
                 self._findings.add(BUDGET, f"{where}: {text}")
         return partial(self._prove, form, where)
-
-    def list_facts(self, form: OverTime) -> dict[str, Any]:
-        """Return the fields that follow from the configuration and the tick."""
-        if form.location_id not in self._cost:
-            return {}
-        window_start = self._terms.grid.start(form.tick - self._monitor.window + 1)
-        cost = self._cost[form.location_id]
-        return {"threshold": self._monitor.threshold, "epsilon": cost, "window_start": window_start}
-
-    def expect_records(self, tick: int, part: Part, found: int) -> int:
-        """Return the number of watched locations in a partition."""
-        del tick, found
-        shard, rows = self._terms.shard, self._terms.rows
-        return sum(part.has(shard[rows[location]]) for location in self._monitor.shares)
 
     def _prove(self, form: OverTime, where: str) -> None:
         if self._counts is None:
@@ -319,7 +225,7 @@ class OverTimeCheck(Check):
         if spent + cost <= share or isinstance(form, Paused):
             yield from self._find_wrong_start(form, running)
         if isinstance(form, Noisy):
-            until = form.tick + self._monitor.mark_lifetime - 1
+            until = form.tick + self._monitor.lifetime - 1
             running.append(Mark(form.tick, form.noisy_count, cost, until))
             self._history.note_drawn(partition, (*about, form.tick))
             if spent + cost > share:
@@ -360,11 +266,11 @@ class OverTimeCheck(Check):
     def _is_paused_by_loss(self, partition: int, form: OverTime) -> bool:
         """Return whether the location is paused because a ledger was lost. All its ε then counts as spent."""
         lost = self._history.lost_slots.get(partition)
-        return lost is not None and form.tick < lost + self._monitor.mark_lifetime and isinstance(form, Paused)
+        return lost is not None and form.tick < lost + self._monitor.lifetime and isinstance(form, Paused)
 
     def _find_running_marks(self, form: OverTime) -> list[Mark]:
         """Return the earlier marks that still run. If the lifetime of marks has grown, the marks are extended."""
-        lifetime = self._monitor.mark_lifetime
+        lifetime = self._monitor.lifetime
         known = self._marks.get(self._monitor.name, form.location_id, whole=self._history.whole)
         if known is None:
             known = [mark for mark in form.answers if mark.tick < form.tick]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from monitor.audit.findings import BUDGET, FORM, NOISY
-from monitor.audit.history import History, Memory
-from monitor.audit.kinds.monitor import Check, Counts, Monitor, Part, Prove, Scope, Use
-from monitor.audit.parsing import parse_duration, parse_epsilon
+from monitor.audit.findings import BUDGET, NOISY
+from monitor.audit.kinds.monitor import Check, Counts, Prove, Scope, Use
+from monitor.audit.kinds.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
+from monitor.audit.parsing import parse_duration
 from monitor.audit.people_count import PeopleCount
-from monitor.audit.records import Answer, FormError, Instant, People, Positive, Record, Status, Whole
+from monitor.audit.records import FormError, Instant, People, Positive, Record, Status, Whole
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit
 
@@ -36,31 +36,6 @@ class Number(Struct, frozen=True):
         return self.tick - self.bucket < other.tick and other.tick - other.bucket < self.tick
 
 
-class UpperBound(Answer, frozen=True, kw_only=True):
-    """An answer about one location at the end of a bucket."""
-
-    location_id: str
-    window_start: Instant
-    bucket_start: Instant
-    status: Status
-    numbers: list[Number]
-    count_at_most: People | None = None
-
-    @property
-    def subject(self) -> str:
-        """The location."""
-        return self.location_id
-
-    @property
-    def watched(self) -> str:
-        """The location: its ε is its own."""
-        return self.location_id
-
-    def note_unjudged(self, history: History) -> None:
-        """Note that the numbers of the location are not known."""
-        history.recall(Numbers).forget_location(self.monitor, self.location_id)
-
-
 class Drawn(Struct, frozen=True):
     """A number, and the tick of the record that published it first; None if that record was not read."""
 
@@ -68,23 +43,19 @@ class Drawn(Struct, frozen=True):
     at: int | None
 
 
-class Numbers(Memory):
-    """The numbers of each location after its latest record, by monitor and location."""
+class Numbers(PlaceMemory[Drawn]):
+    """The numbers of each location."""
 
-    def __init__(self) -> None:
-        self._drawn: dict[tuple[str, str], list[Drawn] | None] = {}
 
-    def get(self, monitor: str, location: str, *, whole: bool) -> list[Drawn] | None:
-        """Return the numbers of a location; None if they are not known. `whole`: no output record has expired."""
-        return self._drawn.get((monitor, location), [] if whole else None)
+class UpperBound(PlaceAnswer, frozen=True, kw_only=True):
+    """An answer about one location at the end of a bucket."""
 
-    def set(self, monitor: str, location: str, drawn: list[Drawn]) -> None:
-        """Set the numbers of a location after a record."""
-        self._drawn[monitor, location] = drawn
+    memory = Numbers
 
-    def forget_location(self, monitor: str, location: str) -> None:
-        """Note that the numbers of a location are not known."""
-        self._drawn[monitor, location] = None
+    bucket_start: Instant
+    status: Status
+    numbers: list[Number]
+    count_at_most: People | None = None
 
 
 class BucketCounts(Counts):
@@ -126,42 +97,33 @@ class BucketCounts(Counts):
 
 
 @dataclass(frozen=True)
-class UpperBoundMonitor(Monitor[BucketCounts]):
-    """A monitor of kind `upper_bound`: ε_l by location (`shares`); the bucket, W and W + F (`lifetime`) in slots."""
+class UpperBoundMonitor(PlacesMonitor[BucketCounts]):
+    """A monitor of kind `upper_bound`."""
 
     kind = "upper_bound"
     answers = UpperBound
     public = frozenset({"epsilon"})
 
-    name: str
-    shares: dict[str, Fraction]
     bucket: int
-    window: int
-    lifetime: int
+    """The slots of a bucket."""
 
     @classmethod
     def parse(cls, keys: Any, terms: SharedTerms) -> UpperBoundMonitor:
         """Parse the keys of a monitor."""
-        named = keys["locations"]
-        weights = {location: int(named[location]) if isinstance(named, dict) else 1 for location in named}
-        if not weights.keys() <= terms.rows.keys():
-            raise ValueError(f"{keys['name']} watches a location that the registry does not have")
-        total, spent = sum(weights.values()), parse_epsilon(keys["epsilon"])
         bucket, window = (parse_duration(keys[name]) // terms.grid.slot for name in ("bucket", "window"))
         if bucket < 1 or window % bucket:
             raise ValueError(f"{keys['name']} has a bucket that does not divide its window")
-        shares = {location: spent * weight / total for location, weight in weights.items()}
-        return cls(keys["name"], shares, bucket, window, window + terms.max_lead)
+        return cls(keys["name"], parse_shares(keys, terms), window, window + terms.max_lead, bucket)
 
     @property
-    def buckets(self) -> int:
+    def answers_per_share(self) -> int:
         """B, the number of buckets of a window."""
         return self.window // self.bucket
 
-    def list_charges(self) -> Iterator[Hashable]:
-        """Yield the charge of each location."""
-        for location, share in self.shares.items():
-            yield self.name, self.buckets, self.window, share, location, self.bucket
+    @property
+    def bucket_length(self) -> int:
+        """The slots of a bucket."""
+        return self.bucket
 
     def find_lifetime(self, grid: Grid) -> int:
         """Return how many slots after its last one no number counts a visit, and no window contains it."""
@@ -176,7 +138,7 @@ class UpperBoundMonitor(Monitor[BucketCounts]):
         """Create the check."""
         return UpperBoundCheck(self, scope, counts)
 
-    def ends_bucket(self, tick: int) -> bool:
+    def answers_at(self, tick: int) -> bool:
         """Return whether a slot is the last one of a bucket."""
         return tick % self.bucket == self.bucket - 1
 
@@ -191,29 +153,26 @@ class UpperBoundMonitor(Monitor[BucketCounts]):
         return (number.bucket, number.window, number.until) == (self.bucket, self.window, until)
 
 
-class UpperBoundCheck(Check):
+class UpperBoundCheck(PlacesCheck[BucketCounts]):
     """The check of one monitor's records."""
 
     def __init__(self, monitor: UpperBoundMonitor, scope: Scope, counts: BucketCounts | None) -> None:
-        super().__init__(scope)
-        self._monitor, self._counts = monitor, counts
-        self._numbers = self._history.recall(Numbers)
-        self._cost = {location: share / monitor.buckets for location, share in monitor.shares.items()}
+        super().__init__(monitor, scope, counts)
+        self._monitor, self._numbers = monitor, self._history.recall(Numbers)
 
-    def take(self, record: Record) -> Prove | None:
-        """Check the next record."""
-        form, monitor, grid = record.form, self._monitor, self._terms.grid
-        location = form.location_id
-        where = f"{monitor.name}/{self._terms.name_location(location)}, tick {form.tick}"
-        if location not in monitor.shares or not monitor.ends_bucket(form.tick):
-            self._findings.add(FORM, f"{where}: the monitor has no answer about this location at this tick")
-            return None
+    def list_facts(self, form: UpperBound) -> dict[str, Any]:
+        """Return the fields that follow from the configuration and the tick."""
+        facts = super().list_facts(form)
+        bucket_start = self._terms.grid.start(form.tick - self._monitor.bucket + 1)
+        return facts and {**facts, "bucket_start": bucket_start}
+
+    def _check_ticks(self, form: UpperBound) -> None:
+        grid = self._terms.grid
         if not all(grid.has(number.until) and grid.has(number.tick) for number in form.numbers):
             raise FormError("numbers: the tick is out of range")
-        key = f"{monitor.name}/{location}"
-        in_order = self._history.note_tick((monitor.name, None, location), key, form.tick)
-        self.statuses[form.status] += 1
-        self._check_facts(record, key)
+
+    def _judge(self, record: Record, where: str, *, in_order: bool) -> Prove:
+        form, monitor = record.form, self._monitor
         new: list[Number] = []
         if in_order:
             new, errors = self._find_new(record.partition, form)
@@ -221,30 +180,11 @@ class UpperBoundCheck(Check):
                 self._findings.add(BUDGET, f"{where}: {text}")
         for number in new:
             self.noisy += 1
-            cost = self._cost[location]
+            cost = self._cost[form.location_id]
             self._payments.charge_window(self._terms, monitor.name, monitor.window, cost, number.tick)
         for text in self._find_wrong_sum(form):
             self._findings.add(NOISY, f"{where}: {text}")
         return partial(self._prove, form, new, where)
-
-    def list_facts(self, form: UpperBound) -> dict[str, Any]:
-        """Return the fields that follow from the configuration and the tick."""
-        if form.location_id not in self._cost:
-            return {}
-        start, monitor = self._terms.grid.start, self._monitor
-        return {
-            "epsilon": self._cost[form.location_id],
-            "window_start": start(form.tick - monitor.window + 1),
-            "bucket_start": start(form.tick - monitor.bucket + 1),
-        }
-
-    def expect_records(self, tick: int, part: Part, found: int) -> int:
-        """Return the number of watched locations in a partition, at a tick that ends a bucket."""
-        del found
-        if not self._monitor.ends_bucket(tick):
-            return 0
-        shard, rows = self._terms.shard, self._terms.rows
-        return sum(part.has(shard[rows[location]]) for location in self._monitor.shares)
 
     def _find_new(self, partition: int, form: UpperBound) -> tuple[list[Number], list[str]]:
         """Return the numbers that this record draws, and the errors in its numbers."""
