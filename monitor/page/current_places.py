@@ -15,16 +15,22 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.client.current_answers import NOTHING, Answer, KnownPlaces, State
+from monitor.client.strength import Strength
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
 from monitor.page.board import Board
 from monitor.page.entries import Entry
 from monitor.time.clock import Clock
-from monitor.time.instants import DAY, SECOND, parse_instant
+from monitor.time.instants import DAY, SECOND, parse_instant, to_instant
 
 STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
 """All levels, the one that counts most first: a place is safe only if all answers about it say so."""
+
+Mark = State | Strength
+"""What the list shows of a place by a symbol and a word: its level, or how strong its alarm is."""
+MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "paused", "unknown", "safe")
+"""All marks in the order of the list. An alarm whose strength is not known stands between the other two."""
 
 UNREACHABLE: Final = "unreachable"
 """The reason for which every place is unknown while Kafka does not answer."""
@@ -46,6 +52,24 @@ class Place:
         """The state by which the place is counted and listed: that of an alarm while one still counts."""
         counts = self.leading.last_alarm is not None or self.leading.state == "below_since"
         return "noisy_count" if counts else self.leading.state
+
+    @property
+    def mark(self) -> Mark:
+        """The level, or of an alarm the greatest strength of the alarms that still count."""
+        if self.level != "noisy_count":
+            return self.level
+        marks = [find_mark(alarm) for alarm in self._counting]
+        return min(marks, key=MARKS.index, default="noisy_count")
+
+    @property
+    def alarmed_at(self) -> int:
+        """The moment of the latest alarm that still counts; 0 without one."""
+        return max((to_instant(alarm.about.end) for alarm in self._counting if alarm.about is not None), default=0)
+
+    @property
+    def _counting(self) -> list[Answer]:
+        leads = self.leading.state == "noisy_count"
+        return [*self.alarms, self.leading] if leads else self.alarms
 
     @property
     def alarms(self) -> list[Answer]:
@@ -70,6 +94,14 @@ class Place:
         return answer.reason if self.reachable else UNREACHABLE
 
 
+def find_mark(answer: Answer) -> Mark:
+    """Return how strong an alarm is; otherwise the state. With a lower bound at the threshold, noise is no question."""
+    threshold = answer.about.threshold if answer.about else None
+    if answer.state != "noisy_count" or answer.strength is None or answer.count_at_least >= (threshold or 0):
+        return answer.state
+    return answer.strength
+
+
 def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
     """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown.
 
@@ -88,7 +120,8 @@ def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: b
 
 
 def _hide(answer: Answer) -> Answer:
-    return replace(answer, state="unknown", count_at_most=None, count_at_least=0, since_at_most=None)
+    hidden = replace(answer, state="unknown", count_at_most=None, count_at_least=0, since_at_most=None)
+    return replace(hidden, p_value=None, strength=None)
 
 
 class Recount(BaseModel):

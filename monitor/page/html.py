@@ -20,7 +20,7 @@ from monitor.config import Config
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_case import compute_charges
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
-from monitor.page.current_places import STATES, Place, Recount
+from monitor.page.current_places import MARKS, STATES, Place, Recount, find_mark
 from monitor.page.languages import Texts, Words, format_machine_time
 from monitor.page.static_files import Static
 from monitor.privacy.alarm_chances import compute_belief
@@ -90,8 +90,8 @@ class Shown:
 
 
 def sort_places(places: Iterable[Place]) -> list[Place]:
-    """Return the places in the order of the list: the most important state first, then by name."""
-    return sorted(places, key=lambda place: (STATES.index(place.level), place.name.casefold()))
+    """Return the places in the order of the list: the strongest alarms first, of these the latest, then by name."""
+    return sorted(places, key=lambda place: (MARKS.index(place.mark), -place.alarmed_at, place.name.casefold()))
 
 
 def list_views(places: int) -> list[View]:
@@ -184,6 +184,7 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
         "id": place.location.id,
         "name": place.name,
         "state": place.level,
+        "mark": place.mark,
         "lines": words.list_lines(place.leading, place.find_reason(place.leading), place.alarms),
         "answers": [
             _describe_answer(answer, place.find_reason(answer), words, leads=number == 0)
@@ -198,6 +199,7 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
     means, not_, act = words.list_sections(answer, reason)
     return {
         "state": answer.state,
+        "mark": find_mark(answer),
         "question": words.phrase_question(answer.about) if answer.about else "",
         "sections": [means, act, not_] if leads else [means, not_],
         "as_of": words.format_time(answer.as_of),

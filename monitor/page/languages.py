@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -154,6 +155,7 @@ class Words:
             fresh=answer.since_at_most,
             in_all=self._describe_all("in_all", answer),
             whole=self._describe_all("whole", answer),
+            strength=self._describe_strength(answer),
             threshold=about.threshold if about else None,
             most=answer.count_at_most,
             least=answer.count_at_least,
@@ -171,6 +173,13 @@ class Words:
             return ""
         when = self._describe_time(answer.about) if answer.about else ""
         return self.texts[key].format(most=answer.count_at_most, before=self._describe_before(answer.about), when=when)
+
+    def _describe_strength(self, answer: Answer) -> str:
+        """Return whether noise alone could have raised an alarm. Empty if this is not known."""
+        if answer.strength is None or answer.p_value is None or answer.about is None:
+            return ""
+        percent = math.ceil(100 * answer.p_value)
+        return self.texts[f"{answer.strength}_means"].format(threshold=answer.about.threshold, percent=percent)
 
     def _describe_time(self, about: About) -> str:
         end = self.format_time(about.end)

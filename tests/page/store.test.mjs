@@ -289,6 +289,25 @@ test("an old request that fails late does not change what is shown", async () =>
   assert.deepEqual([store.at, timeline.slider.value], [second, 1]);
 });
 
+test("the strongest alarm marks a place, and the latest one is its moment", async () => {
+  const alarm = (hours, strength, more = {}) => answer(NOON - hours * HOUR, "noisy_count", {
+    end: text(NOON - hours * HOUR), reason: "noisy", strength, valid_until: text(NOON + 9 * HOUR), ...more,
+  });
+  const shown = () => [store.known[0].mark, store.known[0].alarmedAt];
+  assert.deepEqual(shown(), ["safe", 0]);
+  const far = alarm(5, "far_above");
+  await publish(alarm(1, "just_above"), answer(NOON, "safe", { monitor: "noon", last_alarm: far }));
+  assert.deepEqual(shown(), ["far_above", NOON - HOUR]);
+  await publish(answer(NOON, "unknown", { reason: "input_incomplete", last_alarm: far }));
+  assert.deepEqual(shown(), ["far_above", NOON - 5 * HOUR]);
+  await publish(alarm(1, "just_above", { count_at_least: 10 })); // certain, whatever the noise
+  assert.deepEqual(shown(), ["noisy_count", NOON - HOUR]);
+  await publish(alarm(1, "just_above"));
+  server.writes = false;
+  await pass(70_000);
+  assert.deepEqual([shown()[0], store.known[0].strength], ["unknown", undefined]);
+});
+
 test("if the past cannot be read, the slider shows the present too", async () => {
   const timeline = await openTimeline();
   server.fails = true;

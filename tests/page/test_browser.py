@@ -88,7 +88,7 @@ def test_list_needs_no_script(browser: Browser, page: Served, shared: Town) -> N
     with visit(browser, page.url, java_script_enabled=False) as one:
         one.tab.goto(f"{page.url}en.html")
         assert len(one.names()) == len(shared.parts.locations)
-        expect(one.state("Market Hall")).to_have_text("Alarm")
+        expect(one.state("Market Hall")).to_contain_text("Alarm")
         one.place("Market Hall").locator("summary").click()
         expect(one.place("Market Hall")).to_contain_text("Silence does not mean safe")
         assert 'http-equiv="refresh"' in one.tab.content()
@@ -107,7 +107,7 @@ def test_list_and_map_agree(browser: Browser, page: Served, shared: Town) -> Non
         assert sorted(one.open().names()) == sorted(names)
         assert one.states() == states
         assert one.tab.locator("#list .short").all_inner_texts() == lines
-        assert [name for name, state in states.items() if state == "Alarm"] == names[:6]
+        assert [name for name, state in states.items() if state.startswith("Alarm")] == names[:6]
         expect(one.tab.locator("#map .note")).to_have_text("Places without coordinates, in the list only: 1.")
 
 
@@ -220,19 +220,19 @@ def test_time_line_shows_the_past(browser: Browser, page: Served) -> None:
             slider.press("ArrowLeft")
         expect(one.tab.get_by_role("alert")).to_contain_text("8 Jan 2026, 03:00 UTC")
         expect(one.state("Primary School")).to_have_text("Below alarm level")
-        expect(one.state("Market Hall")).to_have_text("Alarm")
+        expect(one.state("Market Hall")).to_contain_text("Alarm")
         slider.press("Home")
         expect(one.state("Market Hall")).to_have_text("Below alarm level")
         expect(one.chip("Previous alarm")).to_be_disabled()
         one.chip("Next alarm").click()
         expect(one.tab.get_by_role("alert")).to_contain_text("6 Jan 2026, 15:00 UTC")
         expect(one.tab.locator(".timeline output")).to_have_text("6 Jan 2026, 15:00")
-        expect(one.state("Station Café")).to_have_text("Alarm")
+        expect(one.state("Station Café")).to_contain_text("Alarm")
         one.tab.locator(".timeline .track").hover(position={"x": 2, "y": 5})
         expect(one.tab.locator(".timeline .tip")).to_have_text("6 Jan 2026, 01:00: 0 new, 0 in all")
         one.chip("Back to now").click()
         expect(one.tab.get_by_role("alert")).to_be_hidden()
-        expect(one.state("Market Hall")).to_have_text("Alarm")
+        expect(one.state("Market Hall")).to_contain_text("Alarm")
         expect(one.tab.locator("#live")).to_contain_text("As of 8 Jan 2026, 15:00 UTC")
         expect(one.tab.locator("#live")).not_to_contain_text("is now")
 
@@ -290,14 +290,14 @@ def test_alarm_appears(browser: Browser, page: Served, shared: Town) -> None:
         one.open()
         expect(one.state("Central Station")).to_have_text("Below alarm level")
         shared.publish(LAST + 1, {"station-central": 17})
-        expect(one.state("Central Station")).to_have_text("Alarm")
+        expect(one.state("Central Station")).to_contain_text("Alarm")
         expect(one.place("Central Station")).to_contain_text("between 0 and 17 reported infected people")
         expect(one.tab.locator(".chip.noisy_count b")).to_have_text("7")
         expect(one.tab.locator("#live")).to_contain_text("Central Station is now Alarm.")
         one.open()
         shared.publish(LAST + 2, {"station-central": 17})
         expect(one.place("Central Station")).to_contain_text("no new answer before")
-        expect(one.state("Central Station")).to_have_text("Alarm")
+        expect(one.state("Central Station")).to_contain_text("Alarm")
         one.open().chip("Changed since your last visit").click()
         expect(one.tab.locator("#no-match")).to_contain_text("No place has changed")  # still an alarm
         shared.publish(LAST + 3, {"office-park": 15})

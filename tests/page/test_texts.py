@@ -12,13 +12,14 @@ from typing import get_args
 import pytest
 
 from monitor.client.current_answers import About, Answer, Reason, State
+from monitor.client.strength import Strength
 from monitor.config.sections import LANGUAGES, Language, PageSettings
-from monitor.page.current_places import STATES
+from monitor.page.current_places import MARKS, STATES
 from monitor.page.languages import Words, build_texts, read_texts
 from monitor.time.instants import DAY, HOUR, to_datetime
 
 PAGE = Path(__file__).parents[2] / "monitor" / "page"
-SUBJECTS = (*STATES, "between", "at_least", "hot_spot", "below_since", "fresh_count")
+SUBJECTS = (*STATES, "between", "at_least", "hot_spot", "below_since", "fresh_count", *get_args(Strength))
 REASONS: dict[State, tuple[Reason, ...]] = {
     "safe": ("below_threshold",),
     "noisy_count": ("noisy",),
@@ -56,7 +57,7 @@ def test_each_text_is_used() -> None:
     code = "\n".join(file.read_text(encoding="utf-8") for file in files)
     used = set(re.findall(r"\b(?:t|texts)\.(\w+)", code)) | set(re.findall(r'"(\w+)"', code))
     used |= {f"{subject}_{part}" for subject in SUBJECTS for part in ("short", "means", "not", "do")}
-    used |= {f"none_{choice}" for choice in (*STATES, "mine", "changed", "search")} | {*STATES, *get_args(Reason)}
+    used |= {f"none_{choice}" for choice in (*STATES, "mine", "changed", "search")} | {*MARKS, *get_args(Reason)}
     assert set(read_texts("en")) - used == set()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,7 @@ console.log(JSON.stringify(answers.map(describe)));
 """
 START, SINCE, END = (to_datetime(instant) for instant in (DAY, 2 * DAY, 3 * DAY))
 ABOUT: Final = About("places", "over_time", START, END, 60, counted_since=SINCE)
+PLAIN: Final = About("places", "over_time", START, END, 60)
 ANSWERS: Final = {
     "below, with a bound of the window": Answer(
         "below_since", "below_threshold", 3 * DAY, 4 * DAY, 120, about=ABOUT, since_at_most=59
@@ -36,7 +38,13 @@ ANSWERS: Final = {
     "an alarm whose record was not read": Answer(
         "noisy_count", "noisy", 3 * DAY, 4 * DAY, about=About("places", "over_time", None, END), since_at_most=64
     ),
-    "safe": Answer("safe", "below_threshold", 3 * DAY, 4 * DAY, 59, about=About("places", "over_time", START, END, 60)),
+    "an alarm far above": Answer(
+        "noisy_count", "noisy", 3 * DAY, 4 * DAY, 90, about=PLAIN, p_value=1e-9, strength="far_above"
+    ),
+    "an alarm just above": Answer(
+        "noisy_count", "noisy", 3 * DAY, 4 * DAY, 64, about=PLAIN, p_value=0.064, strength="just_above"
+    ),
+    "safe": Answer("safe", "below_threshold", 3 * DAY, 4 * DAY, 59, about=PLAIN),
 }
 
 
@@ -70,3 +78,13 @@ def test_count_since_an_alarm_is_no_all_clear(language: Language) -> None:
     assert read_texts(language)["safe_do"] in safe
     assert read_texts(language)["safe_do"] not in below
     assert below[0] != safe[0]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_alarm_says_how_strong_it_is(language: Language) -> None:
+    """An alarm just above the level names the chance that noise alone raises it, rounded up; one far above does not."""
+    words = Words(read_texts(language))
+    just, far = ("".join(describe(words, ANSWERS[f"an alarm {strength} above"])) for strength in ("just", "far"))
+    assert re.search(r"\b7 ?%", just)
+    assert "%" not in far
+    assert far.count(read_texts(language)["far_above_means"]) == 1

@@ -5,7 +5,7 @@ import { element, icon } from "./dom.js";
 import { List } from "./list.js";
 import { PlaceMap } from "./map.js";
 import { Search } from "./search.js";
-import { STATES, Store, levelOf } from "./store.js";
+import { MARKS, STATES, Store, levelOf } from "./store.js";
 import { Timeline } from "./timeline.js";
 import { Words } from "./words.js";
 
@@ -44,7 +44,7 @@ const nearby = (row) => {
   return choice.near && latitude !== null && longitude !== null ? distance(choice.near, { latitude, longitude }) : null;
 };
 
-/** Returns the rows to show, in the order of the list: by distance if that is known, else the most important first. */
+/** Returns the rows to show, in the order of the list: by distance if that is known, else the strongest and latest alarms first. */
 function select(found) {
   const shows = (row) =>
     (!choice.state || levelAt(row) === choice.state)
@@ -56,9 +56,10 @@ function select(found) {
     const far = new Map(rows.map((row) => [row, nearby(row) ?? Infinity]));
     return rows.sort((a, b) => far.get(a) - far.get(b));
   }
-  const buckets = Object.fromEntries(STATES.map((state) => [state, []]));
-  for (const row of rows) buckets[levelAt(row)].push(row);
-  return STATES.flatMap((state) => buckets[state]);
+  const buckets = Object.fromEntries(MARKS.map((mark) => [mark, []]));
+  for (const row of rows) buckets[store.known[row].mark].push(row);
+  const latest = (a, b) => store.known[b].alarmedAt - store.known[a].alarmedAt;
+  return MARKS.flatMap((mark) => buckets[mark].sort(latest));
 }
 
 /** Says why the list is empty, or that a search has found only similar names. */

@@ -22,8 +22,8 @@ export class Card {
     const level = levelOf(known);
     this.root.className = `card ${level}`;
     this.text.replaceChildren(
-      element("p", { class: "title" }, icon(level), element("bdi", { class: "name" }, this.store.names[row])),
-      element("p", { class: "state" }, this.words.texts[level]),
+      element("p", { class: "title" }, icon(known.mark), element("bdi", { class: "name" }, this.store.names[row])),
+      element("p", { class: "state" }, this.words.texts[known.mark]),
       ...this.words.lines(known, this.store.alarms(row)).map((line) => element("p", { class: "short" }, line)),
     );
   }

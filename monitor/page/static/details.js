@@ -1,7 +1,7 @@
 /* What opens below a place: its answers in words, the certain interval, and what was published. */
 
 import { element, time } from "./dom.js";
-import { nameOf, read } from "./store.js";
+import { markOf, nameOf, read } from "./store.js";
 
 /** Returns the elements that describe the place of a row. */
 export function describe(row, { store, words }) {
@@ -26,7 +26,7 @@ function statement(known, words, leads) {
     if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name], true))));
   }
   const question = known.kind && element("p", { class: "question" },
-    element("b", {}, texts[known.state]), ` · ${words.question(known)}`);
+    element("b", {}, texts[markOf(known)]), ` · ${words.question(known)}`);
   return element("section", { class: `statement ${known.state}` }, question, interval(known, words), list);
 }
 

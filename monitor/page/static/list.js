@@ -88,9 +88,9 @@ export class List {
       node.signature = signature;
       node.details.className = `place ${level}`;
       node.summary.replaceChildren(
-        icon(level),
+        icon(known.mark),
         element("bdi", { class: "name" }, store.names[row], starred ? icon("star", "star") : ""),
-        element("span", { class: "state" }, words.texts[level]),
+        element("span", { class: "state" }, words.texts[known.mark]),
         ...words.lines(known, alarms).map((line) => element("span", { class: "short" }, line)),
         ...this.#notes(was, meters),
       );

@@ -5,9 +5,10 @@
 
 import { Card } from "./card.js";
 import { element } from "./dom.js";
-import { levelOf } from "./store.js";
+import { MARKS, levelOf } from "./store.js";
 
-const ORDER = ["safe", "unknown", "paused", "noisy_count"]; // the most important is drawn last
+const ORDER = [...MARKS].reverse(); // the most important is drawn last
+const ALARMS = ["far_above", "noisy_count", "just_above"];
 const TILE = 256;
 const MOST_ZOOM = 19;
 const MARGIN = 40;
@@ -23,7 +24,7 @@ const mercatorY = (latitude) => {
 
 export class PlaceMap {
   #view = { x: 0.5, y: 0.5, zoom: 1 };
-  #buckets = Object.fromEntries(ORDER.map((state) => [state, new Int32Array()])); // the rows to show, by state
+  #buckets = Object.fromEntries(ORDER.map((state) => [state, new Int32Array()])); // the rows to show, by mark
   stamp = 0;
   #selected = null;
   #sprites = {};
@@ -163,7 +164,7 @@ export class PlaceMap {
   show(rows) {
     const { known } = this.store;
     const buckets = Object.fromEntries(ORDER.map((state) => [state, []]));
-    for (const row of rows) if (!Number.isNaN(this.x[row])) buckets[levelOf(known[row])].push(row);
+    for (const row of rows) if (!Number.isNaN(this.x[row])) buckets[known[row].mark].push(row);
     this.card.write(this.#selected);
     for (const state of ORDER) this.#buckets[state] = Int32Array.from(buckets[state]);
     this.draw();
@@ -285,11 +286,11 @@ export class PlaceMap {
   #sprite(state, dense) {
     const key = `${state}/${dense}/${this.canvas.width}`;
     if (this.#sprites[key]) return this.#sprites[key];
-    const side = Math.round((dense ? 9 : state === "noisy_count" ? 22 : 18) * this.ratio) | 1;
+    const side = Math.round((dense ? 9 : ALARMS.includes(state) ? 22 : 18) * this.ratio) | 1;
     const canvas = element("canvas", { width: side, height: side });
     const context = canvas.getContext("2d");
     context.scale(side / 24, side / 24);
-    drawMark(context, state, this.colour(state), this.colour("paper"), dense);
+    drawMark(context, state, this.colour(ALARMS.includes(state) ? "noisy_count" : state), this.colour("paper"), dense);
     const data = new Uint32Array(context.getImageData(0, 0, side, side).data.buffer);
     const half = side >> 1;
     const [offsets, colours] = [[], []];
@@ -429,10 +430,16 @@ function drawMark(context, state, colour, paper, dense) {
     context.arc(12, 12, 8, 0, 2 * Math.PI); // a plain dot: a tick would say more than "below the alarm level"
     context.fill();
     path([], false);
-  } else if (state === "noisy_count") {
+  } else if (ALARMS.includes(state)) {
     path([[12, 2], [22.5, 21], [1.5, 21]]);
-    outline(colour, 2);
-    path([[12, 9], [12, 14], [12, 17.6], [12, 17.7]], false);
+    outline(state === "just_above" ? paper : colour, dense && state === "just_above" ? 4 : 2);
+    context.beginPath();
+    for (const x of state === "far_above" ? [9.6, 14.4] : [12]) {
+      context.moveTo(x, 10.4);
+      context.lineTo(x, 14);
+      context.moveTo(x, 17.6);
+      context.lineTo(x, 17.7);
+    }
   } else if (state === "paused") {
     path([[3, 3], [21, 3], [21, 21], [3, 21]]);
     outline(paper, dense ? 5 : 2.6);
@@ -452,7 +459,7 @@ function drawMark(context, state, colour, paper, dense) {
       context.lineTo(12, 17.5);
     } else path([], false);
   }
-  const filled = state === "safe" || state === "noisy_count";
+  const filled = ["safe", "far_above", "noisy_count"].includes(state);
   context.strokeStyle = filled ? paper : colour;
   context.lineWidth = 2.4;
   if (!dense) context.stroke();

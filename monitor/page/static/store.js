@@ -30,11 +30,19 @@ export function nameOf(id) {
   return ["places", ...text.match(/.{1,120}/g)].join("/");
 }
 
+/** What the list shows by a symbol and a word, in its order. An alarm whose strength is not known is between the others. */
+export const MARKS = ["far_above", "noisy_count", "just_above", "paused", "unknown", "safe"];
+
+/** How strong an alarm is; otherwise the state. A lower bound at the threshold is sure, whatever the noise. */
+export const markOf = ({ state, strength, threshold, count_at_least: least }) =>
+  (state === "noisy_count" && strength && !(least >= threshold) ? strength : state);
+
 /** The state by which a place is counted and shown: that of an alarm while one still counts. */
 export const levelOf = ({ last_alarm: alarm, state }) => (alarm || state === "below_since" ? "noisy_count" : state);
 
 const hide = (answer, reason) =>
-  ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0, since_at_most: undefined });
+  ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0, since_at_most: undefined,
+    p_value: undefined, strength: undefined });
 
 const CAUTION = ["noisy_count", "below_since", "paused", "unknown", "safe"];
 
@@ -51,6 +59,15 @@ function lead(answers) {
 /** Returns the last alarm of each monitor, the latest one first. */
 const listAlarms = (answers) =>
   answers.flatMap((answer) => answer.last_alarm ?? []).sort((a, b) => Date.parse(b.end) - Date.parse(a.end));
+
+/** Adds to the answer that counts the latest alarm, the mark of the place, and the moment of its latest alarm. */
+function summarize(leading, alarms) {
+  const known = { ...leading, last_alarm: alarms[0] };
+  const counting = leading.state === "noisy_count" ? [...alarms, leading] : alarms;
+  const marks = counting.map(markOf).sort((a, b) => MARKS.indexOf(a) - MARKS.indexOf(b));
+  const mark = levelOf(known) === "noisy_count" ? marks[0] ?? "noisy_count" : known.state;
+  return { ...known, mark, alarmedAt: Math.max(0, ...counting.map(({ end }) => Date.parse(end))) };
+}
 
 /** Returns the answers about each row. `rows` has the first and the last row of each run. */
 function spread(answers, length) {
@@ -201,8 +218,7 @@ export class Store extends EventTarget {
     const first = this.known.length === 0;
     this.known = this.ids.map((id, row) => {
       const answers = this.answers(row);
-      const [leading, [alarm]] = [lead(answers), listAlarms(answers)];
-      return alarm === leading.last_alarm ? leading : { ...leading, last_alarm: alarm };
+      return summarize(lead(answers), listAlarms(answers));
     });
     const changed = this.#past ? [] : this.#changes();
     this.#wait();

@@ -83,6 +83,11 @@ export class Words {
     return this.fill(key, { most: known.count_at_most, before, when: known.end ? this.#when(known) : "" });
   }
 
+  /** Whether noise alone could have raised an alarm. Empty if this is not known. */
+  #strength({ strength, p_value: chance, threshold }) {
+    return strength ? this.fill(`${strength}_means`, { threshold, percent: Math.ceil(100 * chance) }) : "";
+  }
+
   #fill(key, known) {
     const before = known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known);
     return this.fill(key, {
@@ -90,6 +95,7 @@ export class Words {
       fresh: known.since_at_most,
       in_all: this.#all("in_all", known, before),
       whole: this.#all("whole", known, before),
+      strength: this.#strength(known),
       threshold: known.threshold,
       most: known.count_at_most,
       least: known.count_at_least,
