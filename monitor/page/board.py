@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES
 from monitor.kinds.over_time.record import OVER_TIME
-from monitor.page.entries import Entry
+from monitor.page.entries import BY_PLACE, Entry
 from monitor.time.instants import DAY
 
 _OVERHEAD: Final = 400  # bytes of an entry without its value, measured
@@ -170,7 +170,7 @@ def _drop_old_times(entries: Iterable[Entry], counted: int) -> Iterator[Entry]:
     """
     timed: dict[tuple[str, str, str], dict[str, Entry]] = {}
     for entry in entries:
-        if entry.type == OVER_TIME:
+        if entry.type in BY_PLACE:
             yield entry
             continue
         monitor, time, *shard = entry.key.split("/")

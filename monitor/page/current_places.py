@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from monitor.client.current_answers import NOTHING, Answer, KnownPlaces, State
+from monitor.client.current_answers import Answer, KnownPlaces, State
 from monitor.client.strength import Strength
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location, Locations
@@ -24,12 +24,15 @@ from monitor.page.entries import Entry
 from monitor.time.clock import Clock
 from monitor.time.instants import DAY, SECOND, parse_instant, to_instant
 
-STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
-"""All levels, the one that counts most first: a place is safe only if all answers about it say so."""
+STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "bounded", "safe")
+"""All levels, the one that counts most first: a place is safe only if all answers about it say so.
+
+"bounded" is the level of a place that has an upper bound, and no answer that is compared with a threshold.
+"""
 
 Mark = State | Strength
 """What the list shows of a place by a symbol and a word: its level, or how strong its alarm is."""
-MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "paused", "unknown", "safe")
+MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "paused", "unknown", "bounded", "safe")
 """All marks in the order of the list. An alarm whose strength is not known stands between the other two."""
 
 UNREACHABLE: Final = "unreachable"
@@ -105,15 +108,13 @@ def find_mark(answer: Answer) -> Mark:
 def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
     """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown.
 
-    Upper bounds are left out: a place that has nothing else is unknown.
+    Upper bounds and named places count only without other answers, but are shown beside them.
     """
     most_cautious = known.get(location.id)
     found, leading = most_cautious.answers, most_cautious.at(now)
-    if known.view.named_places or leading.is_bound:  # named places count only without other answers, but are shown
-        found = tuple(answer for each in known.answers(location.id) for answer in each.answers if not answer.is_bound)
+    if known.view.named_places or location.id in known.view.bound_index:
+        found = tuple(answer for each in known.answers(location.id) for answer in each.answers)
     answers = tuple(sorted((answer.at(now, known.slot) for answer in found), key=lambda answer: answer.caution))
-    if leading.is_bound:
-        leading = answers[0] if answers else NOTHING
     if reachable:
         return Place(location, leading, answers)
     return Place(location, _hide(leading), tuple(_hide(answer) for answer in answers), reachable=False)

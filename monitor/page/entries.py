@@ -14,6 +14,7 @@ from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import (
     read_alert,
     read_alert_subject,
+    read_bound,
     read_snapshot,
     read_snapshot_subject,
     read_total,
@@ -22,8 +23,12 @@ from monitor.errors import TimeError
 from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES
 from monitor.kinds.over_time.record import OVER_TIME
+from monitor.kinds.upper_bound.record import UPPER_BOUND
 from monitor.records.fields import UNREADABLE
 from monitor.time.instants import format_instant, parse_instant
+
+BY_PLACE: Final = frozenset((OVER_TIME, UPPER_BOUND))
+"""The types of records that are about one place each."""
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -54,8 +59,8 @@ class Entry(NamedTuple):
     """A record of the output topic. `as_of` is an instant, and `value` the record as it was published.
 
     `key`: what the record is about: `monitor/location`, `monitor/time/shard` or `monitor/time`. `alarms`: the number of
-    noisy counts that its tick drew. `places`: those with a noisy count that still counts. `said`: for an `over_time`
-    record, the answer as a history shows it. `snapshot`: what it says, if it is of an `at_times` monitor.
+    noisy counts that its tick drew. `places`: those with a noisy count that still counts. `said`: of a record
+    about one place, the answer as a history shows it. `snapshot`: what it says, if it is of an `at_times` monitor.
     `counted_since`: the as_of of the alarm since which it counts (an instant).
     """
 
@@ -103,7 +108,7 @@ def _read_entry(kind: str, record: Published) -> Entry | None:
         snapshot = _read_snapshot(raw) if kind == AT_TIMES else None
     except (msgspec.MsgspecError, ValueError, RecursionError, TimeError, LookupError):
         return None
-    said = _read_said(raw) if kind == OVER_TIME else None
+    said = _SAID[kind](raw) if kind in BY_PLACE else None
     places = tuple(snapshot.noisy_counts) if snapshot else _find_marked(kind, value)
     return Entry(kind, key, as_of, _count_alarms(kind, value), raw, said, snapshot, places, _find_start(kind, value))
 
@@ -128,9 +133,23 @@ def _read_said(value: bytes) -> Mapping[str, Any]:
     return answer
 
 
+def _read_said_bound(value: bytes) -> Mapping[str, Any]:
+    """Return the answer of an `upper_bound` record as a history shows it."""
+    bound = read_bound(value).upper_bound
+    return NOT_UNDERSTOOD if bound is None else {"state": "bounded", "count_at_most": bound}
+
+
+_SAID: Final = {OVER_TIME: _read_said, UPPER_BOUND: _read_said_bound}
+
+
 def _read_alert(value: bytes) -> Subject:
     alert = read_alert_subject(value)
     return Subject(f"{alert.monitor}/{alert.location_id}", parse_instant(alert.as_of))
+
+
+def _read_bound(value: bytes) -> Subject:
+    bound = read_bound(value)
+    return Subject(f"{bound.monitor}/{bound.location_id}", parse_instant(bound.as_of))
 
 
 def _name_shard(value: bytes) -> Subject:
@@ -161,6 +180,7 @@ def _name_total(kind: str, value: bytes) -> Subject:
 PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
     OVER_TIME: _read_alert,
     AT_TIMES: _name_shard,
+    UPPER_BOUND: _read_bound,
     **{kind: partial(_name_total, kind) for kind in TOTALS},
 }
 """The types of records for subscribers, and how to read their subject. The other types are for the service itself."""

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from monitor.client.current_answers import NOTHING, KnownPlaces
+from monitor.client.current_answers import KnownPlaces
 from monitor.client.describe_records import News, Words
 from monitor.client.exporter import PublicMetrics
 from monitor.client.subscriber_view import BoundChange, SubscriberView
-from monitor.config import Location
-from monitor.page.current_places import read_place
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR
 from tests.client.records import REGISTRY, SLOTS, bound, over_time
@@ -55,16 +53,6 @@ def test_compared_answers_come_before_a_bound(view: SubscriberView) -> None:
     places = KnownPlaces(view, HOUR, lambda: SLOTS.as_of(5))
     assert places.get("market").state == "safe"
     assert [known.state for known in places.answers("market")] == ["bounded", "safe"]
-
-
-def test_page_leaves_bounds_out(view: SubscriberView) -> None:
-    """On the page, a place with an upper bound alone is unknown, and another answer stands as without the bound."""
-    add(view, bound("market", 5, 2), bound("park", 5, 2), over_time("market", 5, 0))
-    now = SLOTS.as_of(5)
-    places = KnownPlaces(view, HOUR, lambda: now)
-    market, park = (read_place(Location(place), places, now, reachable=True) for place in ("market", "park"))
-    assert (market.leading.state, len(market.answers)) == ("safe", 1)
-    assert (park.leading, park.answers) == (NOTHING, ())
 
 
 def test_bound_is_described(view: SubscriberView) -> None:

@@ -1,6 +1,7 @@
 // The store and the time line of the browser, with stepped clocks and a server that the tests control: node --test tests/page/store.test.mjs
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
+import { trace } from "../../monitor/page/static/curve.js";
 import { Store, levelOf, nameOf } from "../../monitor/page/static/store.js";
 import { Timeline } from "../../monitor/page/static/timeline.js";
 
@@ -287,6 +288,23 @@ test("an old request that fails late does not change what is shown", async () =>
   server.release();
   await settle();
   assert.deepEqual([store.at, timeline.slider.value], [second, 1]);
+});
+
+test("an upper bound counts only without an answer that is compared with a threshold", async () => {
+  const bound = answer(NOON, "bounded", { monitor: "curve", kind: "upper_bound", threshold: undefined, count_at_most: 7 });
+  await publish(answer(NOON, "safe"), bound);
+  assert.deepEqual([state(), store.statements(0).map((one) => one.state)], ["safe", ["safe", "bounded"]]);
+  await publish(bound);
+  assert.deepEqual([state(), store.known[0].mark, store.counts().bounded], ["bounded", "bounded", 1]);
+  await pass(3 * HOUR);
+  assert.deepEqual([state(), reason()], ["unknown", "too_old"]);
+});
+
+test("a curve has a step at each publication, and the scale of the highest bound", () => {
+  const period = (hour, until, count) => ({ since: text(NOON + hour * HOUR), until: text(NOON + until * HOUR), count_at_most: count });
+  const points = trace([period(0, 1, 5), period(3, 4, 10)], 10);
+  assert.deepEqual(points, [[0, 60], [0, 60], [150, 60], [450, 60], [450, 0], [600, 0]]);
+  assert.ok(trace([period(0, 0, 0)], 0).flat().every(Number.isFinite));
 });
 
 test("the strongest alarm marks a place, and the latest one is its moment", async () => {

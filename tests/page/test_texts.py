@@ -24,6 +24,7 @@ REASONS: dict[State, tuple[Reason, ...]] = {
     "safe": ("below_threshold",),
     "noisy_count": ("noisy",),
     "below_since": ("below_threshold",),
+    "bounded": ("no_threshold",),
     "paused": ("budget_spent",),
     "unknown": (
         "nothing_published",
@@ -71,6 +72,8 @@ def test_each_answer_has_words(language: Language) -> None:
         if kind == "hot_spots" and (state != "noisy_count" or most is None or least):
             continue
         if state in {"safe", "noisy_count"} and most is None and not least:
+            continue
+        if state == "bounded" and (most is None or least):
             continue
         threshold = None if kind == "hot_spots" else 9
         about = About("noon", kind, start, to_datetime(DAY), threshold, to_datetime(0))

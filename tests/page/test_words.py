@@ -44,6 +44,9 @@ ANSWERS: Final = {
     "an alarm just above": Answer(
         "noisy_count", "noisy", 3 * DAY, 4 * DAY, 64, about=PLAIN, p_value=0.064, strength="just_above"
     ),
+    "an upper bound": Answer(
+        "bounded", "no_threshold", 3 * DAY, 4 * DAY, 90, about=About("curve", "upper_bound", START, END)
+    ),
     "safe": Answer("safe", "below_threshold", 3 * DAY, 4 * DAY, 59, about=PLAIN),
 }
 

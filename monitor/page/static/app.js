@@ -94,6 +94,7 @@ function refresh() {
 function showCounts() {
   const counts = store.counts();
   for (const state of STATES) buttons[state].querySelector("b").textContent = words.number.format(counts[state]);
+  buttons.bounded.parentElement.hidden = !counts.bounded && choice.state !== "bounded";
   const latest = store.at ?? store.asOf;
   const asOf = latest ? words.time(latest, true) : null;
   const signed = byId("signed");
@@ -112,7 +113,8 @@ function announce(counts, fresh) {
   const named = changed.slice(0, MOST_NAMED).map((row) =>
     words.fill("summary_changed", { name: store.names[row], state: texts[levelAt(row)] }));
   if (changed.length > MOST_NAMED) named.push(words.fill("summary_more", { count: changed.length - MOST_NAMED }));
-  const text = [words.fill("summary", counts), ...named].join(" ");
+  const bounded = counts.bounded ? [words.fill("summary_bounded", counts)] : [];
+  const text = [words.fill("summary", counts), ...bounded, ...named].join(" ");
   if (byId("live").textContent !== text) byId("live").textContent = text;
 }
 

@@ -1,5 +1,6 @@
 /* What opens below a place: its answers in words, the certain interval, and what was published. */
 
+import { draw } from "./curve.js";
 import { element, time } from "./dom.js";
 import { markOf, nameOf, read } from "./store.js";
 
@@ -83,5 +84,8 @@ async function published(id, words) {
     return element("li", { class: period.state }, element("span", { class: "when" }, ...when),
       element("b", {}, words.texts[period.state]), ` ${words.short(known)}`);
   });
-  return element("ol", { class: "periods" }, ...lines);
+  const bounds = history.filter((period) => period.state === "bounded");
+  const monitors = [...new Set(bounds.map((period) => period.monitor))];
+  const curves = monitors.map((name) => draw(bounds.filter((period) => period.monitor === name), words));
+  return element("div", {}, ...curves, element("ol", { class: "periods" }, ...lines));
 }

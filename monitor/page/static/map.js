@@ -440,6 +440,14 @@ function drawMark(context, state, colour, paper, dense) {
       context.moveTo(x, 17.6);
       context.lineTo(x, 17.7);
     }
+  } else if (state === "bounded") { // an arrow below a line
+    context.beginPath();
+    for (const points of [[[4, 5], [20, 5]], [[12, 20], [12, 9.6]], [[7.4, 14], [12, 9.4], [16.6, 14]]]) {
+      points.forEach(([x, y], index) => context[index ? "lineTo" : "moveTo"](x, y));
+    }
+    context.lineWidth = dense ? 5 : 2.6;
+    context.stroke();
+    path([], false);
   } else if (state === "paused") {
     path([[3, 3], [21, 3], [21, 21], [3, 21]]);
     outline(paper, dense ? 5 : 2.6);

@@ -4,7 +4,7 @@
 
 import { PageClock } from "./clock.js";
 
-export const STATES = ["noisy_count", "paused", "unknown", "safe"]; // the levels, the most cautious one first
+export const STATES = ["noisy_count", "paused", "unknown", "bounded", "safe"]; // the levels, the most cautious one first
 const NOTHING = { state: "unknown", reason: "nothing_published" };
 const READ_MS = 10_000; // between two reads of the states
 const RETRY_MS = 3000;
@@ -31,7 +31,7 @@ export function nameOf(id) {
 }
 
 /** What the list shows by a symbol and a word, in its order. An alarm whose strength is not known is between the others. */
-export const MARKS = ["far_above", "noisy_count", "just_above", "paused", "unknown", "safe"];
+export const MARKS = ["far_above", "noisy_count", "just_above", "paused", "unknown", "bounded", "safe"];
 
 /** How strong an alarm is; otherwise the state. A lower bound at the threshold is sure, whatever the noise. */
 export const markOf = ({ state, strength, threshold, count_at_least: least }) =>
@@ -44,16 +44,17 @@ const hide = (answer, reason) =>
   ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0, since_at_most: undefined,
     p_value: undefined, strength: undefined });
 
-const CAUTION = ["noisy_count", "below_since", "paused", "unknown", "safe"];
+const CAUTION = ["noisy_count", "below_since", "paused", "unknown", "safe", "bounded"];
 
 /** Sorts the more cautious answer first, then the one that expires first. */
 const byCaution = (a, b) =>
   CAUTION.indexOf(a.state) - CAUTION.indexOf(b.state) || a.expires - b.expires || (a.monitor < b.monitor ? -1 : 1);
 
-/** Returns the answer that counts, of sorted ones. Hot spots compare with no threshold, so they count only without other answers. */
+/** Returns the answer that counts, of sorted ones. Upper bounds and hot spots compare with no threshold, so they count
+ * only without other answers, the bounds first. */
 function lead(answers) {
-  const compared = answers.filter((answer) => answer.kind !== "hot_spots");
-  return (compared.length ? compared : answers)[0] ?? NOTHING;
+  const compared = answers.find(({ kind }) => kind !== "hot_spots" && kind !== "upper_bound");
+  return compared ?? answers.find(({ kind }) => kind === "upper_bound") ?? answers[0] ?? NOTHING;
 }
 
 /** Returns the last alarm of each monitor, the latest one first. */
