@@ -111,12 +111,12 @@ class Words:
         elif not alarms:
             lines.append(self._fill_row("row", leading))
         elif leading.state != "noisy_count":
-            lines.append(self._fill_row("latest", leading))
+            lines.append(self._fill_row("since_then" if _continues(leading, alarms[-1]) else "latest", leading))
         return lines
 
     def _fill_row(self, key: str, answer: Answer) -> str:
         end = self.format_time(answer.about.end if answer.about else None)
-        return self.texts[key].format(end=end, what=self.summarize(answer, answer.reason))
+        return self._fill(key, answer, answer.reason, end=end, what=self.summarize(answer, answer.reason))
 
     def summarize(self, answer: Answer, reason: str) -> str:
         """Return a few words: the answer, or why there is none."""
@@ -147,7 +147,7 @@ class Words:
             return key
         return f"at_least{suffix}" if answer.count_at_most is None else f"between{suffix}"
 
-    def _fill(self, key: str, answer: Answer, reason: str) -> str:
+    def _fill(self, key: str, answer: Answer, reason: str, **more: str) -> str:
         about = answer.about
         since = about.counted_since if about else None
         return self.texts[key].format(
@@ -165,6 +165,7 @@ class Words:
             level=self.texts["level"].format(threshold=about.threshold) if about and about.threshold else "",
             when=self._describe_time(about) if about else "",
             reason=self.texts[reason] if answer.state == "unknown" else "",
+            **more,
         )
 
     def _describe_all(self, key: str, answer: Answer) -> str:
@@ -202,6 +203,13 @@ class Words:
         unit, size = next(whole, _UNITS[-1])
         length = self.texts[unit].format(count=minutes // size)
         return self.texts[key].format(length=length, end=self.format_time(about.end))
+
+
+def _continues(answer: Answer, alarm: Answer) -> bool:
+    """Return whether an answer counts what was reported since this alarm, so that "since then" means its moment."""
+    if answer.state != "below_since" or answer.about is None or alarm.about is None:
+        return False
+    return answer.about.counted_since == alarm.about.end
 
 
 def format_machine_time(instant: int | None) -> str:

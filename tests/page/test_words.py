@@ -19,10 +19,11 @@ from monitor.time.instants import DAY, to_datetime
 SCRIPT: Final = Path(__file__).parents[2] / "monitor" / "page" / "static" / "words.js"
 PROGRAM: Final = """
 const { Words } = await import(process.argv[1]);
-const [language, texts, answers] = JSON.parse(process.argv[2]);
+const [language, texts, answers, since] = JSON.parse(process.argv[2]);
 const words = new Words(texts, language);
 const describe = (answer) => [words.short(answer), ...words.lines(answer, []), ...words.sections(answer).flat()];
-console.log(JSON.stringify(answers.map(describe)));
+const [below, ...alarms] = since;
+console.log(JSON.stringify([answers.map(describe), alarms.map((alarm) => words.lines(below, [alarm]))]));
 """
 START, SINCE, END = (to_datetime(instant) for instant in (DAY, 2 * DAY, 3 * DAY))
 ABOUT: Final = About("places", "over_time", START, END, 60, counted_since=SINCE)
@@ -51,6 +52,13 @@ ANSWERS: Final = {
 }
 
 
+BELOW: Final = ANSWERS["below, with a bound of the window"]
+ALARMS: Final = tuple(  # the one since which it counts, and another one
+    Answer("noisy_count", "noisy", 2 * DAY, 4 * DAY, 70, about=About("places", "over_time", START, end, 60))
+    for end in (SINCE, END)
+)
+
+
 def describe(words: Words, answer: Answer) -> list[str]:
     sections = words.list_sections(answer, answer.reason)
     return [
@@ -64,10 +72,16 @@ def describe(words: Words, answer: Answer) -> list[str]:
 def test_browser_and_server_agree(node: str, language: Language) -> None:
     """A count since an alarm has the same words in the page's script as on the server, in each language."""
     texts = read_texts(language)
-    sent: list[Any] = [language, dict(texts), [describe_answer(answer, answer.reason) for answer in ANSWERS.values()]]
+    described = [
+        [describe_answer(answer, answer.reason) for answer in each] for each in (ANSWERS.values(), (BELOW, *ALARMS))
+    ]
+    sent: list[Any] = [language, dict(texts), *described]
     command = [node, "--input-type=module", "--eval", PROGRAM, SCRIPT.as_uri(), json.dumps(sent)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env={"TZ": "UTC"})
-    assert json.loads(result.stdout) == [describe(Words(texts), answer) for answer in ANSWERS.values()]
+    answers, lines = json.loads(result.stdout)
+    words = Words(texts)
+    assert answers == [describe(words, answer) for answer in ANSWERS.values()]
+    assert lines == [words.list_lines(BELOW, BELOW.reason, [alarm]) for alarm in ALARMS]
 
 
 @pytest.mark.promise(2)
@@ -91,3 +105,20 @@ def test_alarm_says_how_strong_it_is(language: Language) -> None:
     assert re.search(r"\b7 ?%", just)
     assert "%" not in far
     assert far.count(read_texts(language)["far_above_means"]) == 1
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_since_then_is_since_the_alarm_above(language: Language) -> None:
+    """The words "since then" stand below the alarm since which an answer counts, with its threshold and the bound of all."""
+    texts = read_texts(language)
+    words, start = Words(texts), texts["since_then"].partition("{")[0]
+    alarm, since = words.list_lines(BELOW, BELOW.reason, [ALARMS[0]])
+    assert words.format_time(SINCE) in alarm
+    assert "70" in alarm
+    assert since.startswith(start)
+    assert "60" in since
+    assert "120" in since
+    other = words.list_lines(BELOW, BELOW.reason, [ALARMS[1]])[1]
+    assert not other.startswith(start)
+    assert words.format_time(SINCE) in other

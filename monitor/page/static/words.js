@@ -2,6 +2,9 @@
 
 const UNITS = [["days", 1440], ["hours", 60], ["minutes", 1]]; // a day is "24 hours": no text has a singular
 
+/** Whether an answer counts what was reported since this alarm, so that "since then" means its moment. */
+const continues = (known, alarm) => known.state === "below_since" && known.counted_since !== undefined && known.counted_since === alarm.end;
+
 export class Words {
   constructor(texts, language) {
     this.texts = texts;
@@ -27,11 +30,11 @@ export class Words {
   /** The lines below the name of a place: the alarms that still count, and the answer that counts now. */
   lines(known, alarms) {
     const { state } = known;
-    const row = (key, answer) => this.fill(key, { end: this.time(answer.end), what: this.short(answer) });
+    const row = (key, answer) => this.#fill(key, answer, { end: this.time(answer.end), what: this.short(answer) });
     const lines = alarms.map((alarm) => row("alarm", alarm));
     if (state === "unknown" || state === "paused") lines.push(this.short(known));
     else if (!alarms.length) lines.push(row("row", known));
-    else if (state !== "noisy_count") lines.push(row("latest", known));
+    else if (state !== "noisy_count") lines.push(row(continues(known, alarms.at(-1)) ? "since_then" : "latest", known));
     return lines;
   }
 
@@ -88,7 +91,7 @@ export class Words {
     return strength ? this.fill(`${strength}_means`, { threshold, percent: Math.ceil(100 * chance) }) : "";
   }
 
-  #fill(key, known) {
+  #fill(key, known, more = {}) {
     const before = known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known);
     return this.fill(key, {
       since: known.counted_since ? this.time(known.counted_since) : this.texts.earlier_alarm,
@@ -105,6 +108,7 @@ export class Words {
       level: known.threshold ? this.fill("level", { threshold: known.threshold }) : "",
       when: known.end ? this.#when(known) : "",
       reason: known.state === "unknown" ? this.texts[known.reason] : "",
+      ...more,
     });
   }
 }
