@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from monitor.client.current_answers import Answer, State
+from monitor.client.strength import Strength
 from monitor.config import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
@@ -37,8 +38,22 @@ CSV_COLUMNS: Final = (
     "last_alarm_strength",
     "counted_since",
     "since_at_most",
+    "shown_state",
+    "shown_strength",
+    "monitor",
+    "kind",
+    "start",
+    "end",
+    "threshold",
+    "resumes_at",
+    "last_alarm_end",
+    "last_alarm_threshold",
 )
-_LEADING: Final = (*CSV_COLUMNS[4:10], "p_value", "strength", "last_alarm", "counted_since", "since_at_most")
+_LEADING: Final = (
+    *CSV_COLUMNS[4:10],
+    *("p_value", "strength", "last_alarm", "counted_since", "since_at_most"),
+    *("monitor", "kind", "start", "end", "threshold", "resumes_at"),
+)
 """What the answer that counts says about its place."""
 _FORMULA: Final = re.compile(r"""(^|[;,|\t\r\n])(["'\s]*)(?=[=+@-])|^(?=[\t\r])""")
 """Where a formula could begin. Spreadsheets of some countries separate cells by other characters than a comma."""
@@ -76,7 +91,13 @@ def describe_place(place: Place) -> dict[str, Any]:
     leading = describe_answer(place.leading, place.find_reason(place.leading))
     answer = {name: leading[name] for name in _LEADING if name in leading}
     answers = [describe_answer(each, place.find_reason(each)) for each in place.answers]
-    return _describe_location(place) | answer | {"answers": answers}
+    return _describe_location(place) | _describe_shown(place) | answer | {"answers": answers}
+
+
+def _describe_shown(place: Place) -> dict[str, Any]:
+    """Return the state by which the page counts and lists a place, and how strong its alarm is, if this is known."""
+    strong = {"shown_strength": place.mark} if place.mark in get_args(Strength) else {}
+    return {"shown_state": place.level, **strong}
 
 
 def _describe_location(place: Place) -> dict[str, Any]:
@@ -111,7 +132,7 @@ def write_locations_csv(present: Snapshot) -> bytes:
         row = describe_place(place) | {"location_id": place.location.id}
         if (alarm := row.get("last_alarm")) is not None:
             row |= {"last_alarm_as_of": alarm["as_of"], "last_alarm_at_most": alarm.get("count_at_most", "")}
-            row |= {f"last_alarm_{name}": alarm.get(name, "") for name in ("p_value", "strength")}
+            row |= {f"last_alarm_{name}": alarm.get(name, "") for name in ("p_value", "strength", "end", "threshold")}
         writer.writerow([_escape_formula(row.get(column, "")) for column in CSV_COLUMNS])
     return text.getvalue().encode()
 

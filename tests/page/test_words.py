@@ -110,7 +110,7 @@ def test_alarm_says_how_strong_it_is(language: Language) -> None:
 @pytest.mark.promise(2)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_since_then_is_since_the_alarm_above(language: Language) -> None:
-    """The words "since then" stand below the alarm since which an answer counts, with its threshold and the bound of all."""
+    """Below the alarm since which an answer counts stands "since then", with the threshold and the bound of all."""
     texts = read_texts(language)
     words, start = Words(texts), texts["since_then"].partition("{")[0]
     alarm, since = words.list_lines(BELOW, BELOW.reason, [ALARMS[0]])

@@ -1,0 +1,83 @@
+"""The data files say the same, and say what the page shows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from monitor.client.current_answers import NOTHING, About, Answer
+from monitor.config import Location
+from monitor.page.answers import CSV_COLUMNS, describe_place, write_locations_csv, write_locations_geojson
+from monitor.page.current_places import Place, Snapshot
+from monitor.time.instants import DAY, to_datetime
+
+ROOT: Final = Path(__file__).parents[2]
+START, SINCE, END = (to_datetime(instant) for instant in (0, DAY, 2 * DAY))
+ALARM: Final = Answer(
+    *("noisy_count", "noisy", DAY, 5 * DAY, 14, 0),
+    about=About("places", "over_time", START, SINCE, 10),
+    p_value=0.25,
+    strength="just_above",
+)
+BELOW: Final = Answer(
+    *("below_since", "below_threshold", 2 * DAY, 3 * DAY, 23, 0),
+    about=About("places", "over_time", START, END, 10, counted_since=SINCE),
+    last_alarm=ALARM,
+    since_at_most=9,
+)
+PAUSED: Final = Answer(
+    "paused", "budget_spent", 2 * DAY, 3 * DAY, about=About("places", "over_time", START, END, 10, to_datetime(3 * DAY))
+)
+PLACES: Final = tuple(
+    Place(Location(id=name, latitude=1.5, longitude=2.5), answers[0] if answers else NOTHING, answers)
+    for name, answers in {"market": (BELOW,), "park": (PAUSED,), "hall": (ALARM,), "school": ()}.items()
+)
+
+
+def flatten(place: dict[str, Any]) -> dict[str, str]:
+    """Return a place of the JSON as a row of the CSV."""
+    row = place | {"location_id": place["id"]}
+    for name, value in row.get("last_alarm", {}).items():
+        row[f"last_alarm_{name.removeprefix('count_')}"] = value
+    return {column: str(row.get(column, "")) for column in CSV_COLUMNS}
+
+
+def test_csv_and_geojson_say_what_the_json_says() -> None:
+    """Each column of the CSV has the value of the JSON, and the properties of the GeoJSON are those of the JSON."""
+    described = [describe_place(place) for place in PLACES]
+    rows = list(csv.DictReader(io.StringIO(write_locations_csv(Snapshot(places=PLACES)).decode(), newline="")))
+    assert rows == [flatten(place) for place in described]
+    for column in CSV_COLUMNS:
+        assert any(row[column] for row in rows), column
+    features = json.loads(write_locations_geojson(Snapshot(places=PLACES)))["features"]
+    for feature, place in zip(features, described, strict=True):
+        west, north = feature["geometry"]["coordinates"]
+        assert feature["properties"] | {"latitude": north, "longitude": west} == json.loads(json.dumps(place))
+
+
+def test_shown_state_is_that_of_the_page() -> None:
+    """A place below the threshold since an alarm is shown with the alarm and its strength, its moment and its level."""
+    market, park, hall, school = (describe_place(place) for place in PLACES)
+    assert (market["state"], market["shown_state"], market["shown_strength"]) == (
+        "below_since",
+        "noisy_count",
+        "just_above",
+    )
+    assert (market["start"], market["end"], market["threshold"]) == ("1970-01-01T00:00:00Z", "1970-01-03T00:00:00Z", 10)
+    assert (hall["shown_state"], park["shown_state"], school["shown_state"]) == ("noisy_count", "paused", "unknown")
+    assert "shown_strength" not in park
+
+
+def test_pages_name_each_column() -> None:
+    """docs/page.md names each column of the CSV, and the page links only to files that are written."""
+    text = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", text))
+    alarms = {f"last_alarm{name}" for name in named if name.startswith("_")}
+    assert set(CSV_COLUMNS) - named - alarms == {"location_id"} - named
+    template = (ROOT / "monitor" / "page" / "templates" / "page.html").read_text(encoding="utf-8")
+    links = re.findall(r'href="([^"{#]+)"', template)
+    assert sorted({*links}) == ["openapi.json", "places.csv", "places.geojson", "places.json"]
