@@ -21,6 +21,7 @@ from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_case import compute_charges
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.page.current_places import MARKS, STATES, Place, Recount, find_mark
+from monitor.page.feed import name_feed, write_feed
 from monitor.page.languages import Texts, Words, format_machine_time
 from monitor.page.static_files import Static
 from monitor.privacy.alarm_chances import compute_belief
@@ -146,6 +147,7 @@ class Html:
             t=texts,
             language=view.language,
             languages=[{"code": code, "name": self._texts[code]["language"]} for code in LANGUAGES],
+            feed=name_feed(view.language),
             policy=POLICY,
             style=_STYLE,
             left=shown.left,
@@ -168,6 +170,10 @@ class Html:
             known=counted["unknown"] < len(shown.places),  # with a forged answer, every place is unknown
             setup=self._write_setup(view, texts),
         ).encode()
+
+    def write_feed(self, language: Language, name: str, places: Sequence[Place]) -> bytes:
+        """Return the feed of the alarms in a language. `name`: that of the monitored area."""
+        return write_feed(language, self._texts[language], name, places)
 
     def _draw_beliefs(self, texts: Texts) -> Markup:
         labels = Labels(texts["belief"].format(**self._promise), texts["belief_before"], texts["belief_after"])

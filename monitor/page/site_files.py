@@ -10,9 +10,11 @@ from typing import Final
 
 import msgspec
 
+from monitor.config.sections import LANGUAGES
 from monitor.page import answers
 from monitor.page.current_places import Present, Recount, Snapshot, read_recount
 from monitor.page.entries import Entry
+from monitor.page.feed import name_feed
 from monitor.page.folder import Folder, name_place
 from monitor.page.history import Histories
 from monitor.page.html import Html, Shown, list_views, round_seconds_left, sort_places
@@ -132,13 +134,17 @@ class SiteFiles:
             self._due[2] = dict(self._list_details())
 
     def _list_places(self, snapshot: Snapshot) -> dict[str, Writer]:
-        """Return the files with all places."""
+        """Return the files with all places, and the feeds of their alarms."""
         parameters, locations, earlier = self._present.parameters, self._present.locations, self._present.view.earlier
         return {
             _REGISTRY_FILE: partial(answers.write_registry_json, locations, parameters, tuple(earlier)),
             "places.json": partial(answers.write_locations_json, parameters, snapshot),
             "places.csv": partial(answers.write_locations_csv, snapshot),
             "places.geojson": partial(answers.write_locations_geojson, snapshot),
+            **{
+                name_feed(language): partial(self._html.write_feed, language, parameters.name, snapshot.places)
+                for language in LANGUAGES
+            },
         }
 
     def _list_details(self) -> Iterator[tuple[str, Writer]]:

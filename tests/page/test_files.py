@@ -136,6 +136,7 @@ def test_folder_has_nothing_else(page: Served, shared: Town) -> None:
     assert {name for name in plain if "/" not in name} == {
         *("index.html", "en.html", "de.html", "ja.html", "states.json", "registry.json", "ticks.json", "openapi.json"),
         *("places.json", "places.csv", "places.geojson", "background.geojson", LOCK),
+        *(f"alarms-{language}.atom" for language in ("en", "de", "ja")),
     }
     assert sum(name.startswith("places/") for name in plain) == len(shared.parts.locations)
     assert sum(name.startswith("past/") for name in plain) == 15
