@@ -44,7 +44,8 @@ def write_feed(language: Language, texts: Texts, name: str, places: Iterable[Pla
     SubElement(feed, "link", {"rel": "alternate", "type": "text/html", "href": f"{language}.html"})
     for alarm, place in alarms[:MOST_ENTRIES]:
         _add_entry(feed, alarm, place, words, name)
-    return tostring(feed, encoding="utf-8", xml_declaration=True)
+    content: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
+    return content
 
 
 def _add_entry(feed: Element, alarm: Answer, place: Place, words: Words, name: str) -> None:

@@ -294,6 +294,8 @@ test("an upper bound counts only without an answer that is compared with a thres
   const bound = answer(NOON, "bounded", { monitor: "curve", kind: "upper_bound", threshold: undefined, count_at_most: 7 });
   await publish(answer(NOON, "safe"), bound);
   assert.deepEqual([state(), store.statements(0).map((one) => one.state)], ["safe", ["safe", "bounded"]]);
+  await publish(answer(NOON, "safe"), { ...bound, state: "unknown", reason: "input_incomplete" });
+  assert.equal(state(), "safe");
   await publish(bound);
   assert.deepEqual([state(), store.known[0].mark, store.counts().bounded], ["bounded", "bounded", 1]);
   await pass(3 * HOUR);

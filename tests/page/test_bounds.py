@@ -65,8 +65,8 @@ def test_history_has_each_bound() -> None:
 
 def test_latest_bound_is_kept_of_each_place() -> None:
     """The state of the board has the latest bound of each place, however many places a monitor has."""
-    places = ("market", "park", "clinic")
+    places = [f"place-{number}" for number in range(5)]
     entries, _foreign = read_entries(publish([bound(place, tick, 2) for tick in (3, 5) for place in places]))
     board = Board(7 * DAY, 10**9)
     board.add(entries)
-    assert [entry.key for entry in board.find_state()] == ["curve/clinic", "curve/market", "curve/park"]
+    assert [entry.key for entry in board.find_state()] == [f"curve/{place}" for place in places]
