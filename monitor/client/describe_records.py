@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from monitor.client.current_answers import Answer
 from monitor.client.designated_time import AtTime
+from monitor.client.known import Answer
 from monitor.client.strength import STRENGTHS, count_draws, judge_strength
 from monitor.client.subscriber_view import AlertChange, BoundChange, Change, SubscriberView, TotalChange
 from monitor.kinds.designated_times.record import TotalSnapshot

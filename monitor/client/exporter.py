@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from monitor import __version__
-from monitor.client.current_answers import State
+from monitor.client.known import State
 from monitor.client.places import Places, Update, subscribe
 from monitor.kinds.upper_bound.record import UpperBoundAlert
 from monitor.observe.health import Endpoint, Health

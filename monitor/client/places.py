@@ -11,7 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from monitor.client.current_answers import NOTHING, VALID_SLOTS, Answer, Known, KnownPlaces
+from monitor.client.current_answers import VALID_SLOTS, KnownPlaces
+from monitor.client.known import NOTHING, Answer, Known
 from monitor.client.subscriber import BACK_TICKS, Published, Subscriber
 from monitor.client.subscriber_view import Change, SubscriberView, keep_for
 from monitor.client.tokens import Token, decode_token

@@ -14,7 +14,8 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from monitor.client.current_answers import Answer, KnownPlaces, State
+from monitor.client.current_answers import KnownPlaces
+from monitor.client.known import Answer, State
 from monitor.client.strength import Strength
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location, Locations

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from monitor.client.current_answers import Answer
+from monitor.client.known import Answer
 from monitor.config.sections import Language
 from monitor.page.current_places import Place, find_mark
 from monitor.page.languages import Texts, Words, format_machine_time

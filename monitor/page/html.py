@@ -15,7 +15,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from monitor.client.current_answers import Answer
+from monitor.client.known import Answer
 from monitor.config import Config
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_case import compute_charges

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-from monitor.client.current_answers import About, Answer
+from monitor.client.known import About, Answer
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.errors import ConfigError, Problem
 from monitor.time.instants import format_instant, to_datetime

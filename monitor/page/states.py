@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from monitor.client.current_answers import Answer, KnownPlaces
+from monitor.client.current_answers import KnownPlaces
+from monitor.client.known import Answer
 from monitor.client.subscriber_view import SubscriberView
 from monitor.page.answers import describe_answer
 from monitor.page.current_places import Place, Present, Snapshot, read_place

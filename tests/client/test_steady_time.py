@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.client.current_answers import Answer, Known
+from monitor.client.known import Answer, Known
 from monitor.client.places import SteadyTime
 from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, MINUTE, SECOND

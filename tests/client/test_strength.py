@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from monitor.client.current_answers import Answer, KnownPlaces
+from monitor.client.current_answers import KnownPlaces
+from monitor.client.known import Answer
 from monitor.client.strength import count_draws, judge_strength
 from monitor.client.subscriber_view import SubscriberView
 from monitor.time.instants import HOUR, YEAR

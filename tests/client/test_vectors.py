@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.client.current_answers import Answer, Known, KnownPlaces
+from monitor.client.current_answers import KnownPlaces
+from monitor.client.known import Answer, Known
 from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.kinds.locations import Registry
 from monitor.time.instants import SECOND, parse_instant, to_instant

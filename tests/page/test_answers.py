@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.client.current_answers import NOTHING, About, Answer
+from monitor.client.known import NOTHING, About, Answer
 from monitor.config import Location
 from monitor.page.answers import CSV_COLUMNS, describe_place, write_locations_csv, write_locations_geojson
 from monitor.page.current_places import Place, Snapshot

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.client.current_answers import About, Answer
+from monitor.client.known import About, Answer
 from monitor.config.sections import LANGUAGES, Language
 from monitor.page.answers import describe_answer
 from monitor.page.languages import Words, read_texts
