@@ -19,8 +19,8 @@ from monitor.config.secret_values import read_redis_password, read_sentinel_pass
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
-from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
+from monitor.ingest.startup_readiness import Readiness
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
@@ -41,9 +41,10 @@ from monitor.store.redis_store import RedisStore
 from monitor.ticks.context import StoreClock, TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import TickLoop
-from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
+from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.ticks.rollout import Candidate, DelayedMembership, compute_version
+from monitor.ticks.takeover import take_over
 from monitor.time.clock import Clock
 from monitor.time.instants import SECOND
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from monitor.errors import FailedError, StoreError, UnreachableError
-from monitor.ingest.readiness import Readiness
+from monitor.ingest.startup_readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids
 from monitor.kafka.membership import Membership

@@ -36,8 +36,9 @@ from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
+from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionTicks
+from monitor.ticks.takeover import take_over
 from monitor.ticks.upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, HOUR, SECOND, parse_instant

@@ -116,7 +116,7 @@ class Service:
     fingerprint: str = "fingerprint-1"
 
     def take_over(self) -> Owner:
-        """Take the partition over in the order of `monitor.ticks.owner.take_over`."""
+        """Take the partition over in the order of `monitor.ticks.takeover.take_over`."""
         grid = self.parameters.grid
         state = LedgerState(signed=open_log() if self.signs else None)
         for offset, (_, record) in enumerate(self.ledger.records):

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from monitor.errors import FailedError
-from monitor.ingest.readiness import Readiness
+from monitor.ingest.startup_readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, list_member_ids, name_release_group
 from monitor.kafka.membership import Membership

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from monitor.errors import ContradictionError
 from monitor.kinds.designs import Design
+from monitor.operate.plan.find_threshold_and_epsilon import find_plans, solve
 from monitor.operate.plan.outcomes import Plan
-from monitor.operate.plan.solve import find_plans, solve
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon

@@ -16,8 +16,8 @@ from monitor.kinds.at_times.words import design_at_times
 from monitor.kinds.designs import Design
 from monitor.kinds.over_time.words import design_over_time
 from monitor.operate.plan.conflict import explain_contradiction
+from monitor.operate.plan.find_threshold_and_epsilon import find_plans, rank
 from monitor.operate.plan.outcomes import PlanOutcome, evaluate
-from monitor.operate.plan.solve import find_plans, rank
 from monitor.operate.plan.targets import Targets
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 

@@ -14,8 +14,8 @@ from monitor.errors import UsageError
 from monitor.kinds.all_words import find_words
 from monitor.kinds.configured_monitor import ConfiguredMonitor
 from monitor.kinds.words import Words
+from monitor.operate.plan.find_threshold_and_epsilon import choose_threshold
 from monitor.operate.plan.outcomes import Plan, PlanOutcome, evaluate
-from monitor.operate.plan.solve import choose_threshold
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND, format_duration

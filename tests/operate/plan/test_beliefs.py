@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.errors import EXIT_USAGE
 from monitor.kinds.over_time.words import design_over_time
+from monitor.operate.plan.find_threshold_and_epsilon import find_quiet_threshold
 from monitor.operate.plan.outcomes import Plan
-from monitor.operate.plan.solve import find_quiet_threshold
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_belief
 from monitor.time.instants import HOUR

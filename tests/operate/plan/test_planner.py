@@ -21,10 +21,10 @@ from monitor.kinds.designs import Design
 from monitor.kinds.over_time.words import design_over_time
 from monitor.operate.plan.conflict import find_colliding, find_nearest
 from monitor.operate.plan.find_plans import OverTimeOptions
+from monitor.operate.plan.find_threshold_and_epsilon import GRID, find_plans, rank, solve
 from monitor.operate.plan.nearby import PRESENT, list_choices
 from monitor.operate.plan.outcomes import Plan
 from monitor.operate.plan.render import compute_curves
-from monitor.operate.plan.solve import GRID, find_plans, rank, solve
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_silent_share
 from monitor.time.instants import DAY, HOUR, YEAR

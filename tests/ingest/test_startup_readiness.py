@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.ingest.readiness import Readiness
+from monitor.ingest.startup_readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
 from monitor.time.clock import SystemClock
