@@ -17,7 +17,7 @@ import pytest
 import redis
 import yaml
 
-from monitor.client.current_answers import Answer, KnownPlaces
+from monitor.client import Answer, KnownPlaces
 from monitor.client.subscriber_view import SubscriberView
 from monitor.kinds.locations import Registry
 from monitor.operate.servers import EmbeddedValkey
