@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from monitor import audit as recount
+from monitor.audit.configuration import refuse_variables
 from monitor.audit.live.audit_topics import FollowOptions, audit_topics, follow_topics
 from monitor.audit.live.config_files import list_configs
 from monitor.command_line import EXISTING, NEW
@@ -69,6 +70,7 @@ def audit(
     if not follow and options != FollowOptions():
         raise UsageError("--output-only, --metrics-port, --since and --result require --follow")
     try:
+        refuse_variables(os.environ)
         if follow:
             set_up_logging(20)
             stop = threading.Event()

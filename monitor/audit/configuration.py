@@ -1,16 +1,16 @@
 """The terms of a run: the parts of the configuration that the recount needs (docs/interface.md, section 3).
 
-Environment variables are not read: their values must be in the file.
+Values of these parts are read from the file alone, so variables that the service would take them from are refused.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfoNotFoundError
 
 import yaml
@@ -19,6 +19,12 @@ from monitor.audit.kinds.all_kinds import KINDS
 from monitor.audit.kinds.monitor import Monitor
 from monitor.audit.parsing import AuditError, parse_duration, parse_epsilon, parse_instant
 from monitor.audit.shared_terms import Grid, SharedTerms
+
+_VARIABLE: Final = "LOCATION_MONITOR__"
+_JUDGED: Final = ("service", "clock", "locations", "visits", "privacy", "signing", "monitors")
+"""The sections that the recount reads."""
+_SECRET: Final = ("visits.person_key", "signing.key_file")
+"""The keys of these sections that it does not read begin so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +54,20 @@ def read_terms(path: Path) -> AuditTerms:
     with _explain_errors(path):
         config = _read_yaml(path)
         return _parse_terms(config, _read_locations(path.parent / config["locations"]["file"]))
+
+
+def refuse_variables(environ: Mapping[str, str]) -> None:
+    """Raise AuditError for an environment variable from which the service would take a value that the audit judges by.
+
+    Earlier configurations may have had another value, so no variable can state it for all of them.
+    """
+    for name in sorted(environ):
+        key = name.removeprefix(_VARIABLE).lower().replace("__", ".")
+        if name.startswith(_VARIABLE) and key.partition(".")[0] in _JUDGED and not key.startswith(_SECRET):
+            raise AuditError(
+                f"{key}: the variable {name} is set, and `audit` judges by the values in the files of --config alone: "
+                "write the value into the file, and unset the variable"
+            )
 
 
 def find_registry_file(path: Path) -> Path:

@@ -6,8 +6,7 @@ That is after a record, an expiry, or a change of reachability, and when the clo
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -22,7 +21,7 @@ from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
 from monitor.page.board import Board
 from monitor.page.entries import Entry
-from monitor.time.clock import Clock
+from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import DAY, SECOND, parse_instant, to_instant
 
 STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "bounded", "safe")
@@ -168,7 +167,8 @@ class Snapshot:
 class Present:
     """The places as they have to be read now: the records, the view that follows from them, and when Kafka answered.
 
-    If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown.
+    If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown. `clock` is the time of the
+    records, which may be simulated; `real_clock` is that of Kafka, of the files and of their readers.
     """
 
     parameters: Parameters
@@ -177,7 +177,7 @@ class Present:
     view: SubscriberView
     clock: Clock
     unreachable_after: int
-    monotonic: Callable[[], float] = time.monotonic
+    real_clock: Clock = field(default_factory=SystemClock)
     _reached: float | None = None
     _version: tuple[int, bool, int, str] | None = None
     _uses: int = 0
@@ -186,7 +186,7 @@ class Present:
 
     def deliver(self, entries: Iterable[Entry], problem: str = "") -> list[Entry]:
         """Add the records of a poll, and return those that are new. `problem`: as in `Polled`; it may also end."""
-        self._reached = self.monotonic()
+        self._reached = self.real_clock.elapsed()
         if problem != self.view.problem:
             self.view.distrust(problem)
         fresh = self.board.add(entries)
@@ -203,7 +203,7 @@ class Present:
     @property
     def silent_seconds(self) -> float:
         """Seconds since Kafka answered last; infinite if it never did."""
-        return float("inf") if self._reached is None else self.monotonic() - self._reached
+        return float("inf") if self._reached is None else self.real_clock.elapsed() - self._reached
 
     @property
     def is_reachable(self) -> bool:

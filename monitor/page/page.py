@@ -177,7 +177,7 @@ class Page:
         If the folder cannot be written, the health says so, and it is tried again after a pause.
         """
         try:
-            is_complete = self._files.write(self.present.monotonic() + seconds)
+            is_complete = self._files.write(self.present.real_clock.elapsed() + seconds)
         except OSError as error:
             if not self._unwritten:
                 log.error("the folder of the page cannot be written, and is tried again: %s", error)  # noqa: TRY400  # the trace says no more

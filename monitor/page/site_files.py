@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -91,7 +90,7 @@ class SiteFiles:
         self._write_states()
         for due in self._due:
             while due:
-                if self._present.monotonic() >= end:
+                if self._present.real_clock.elapsed() >= end:
                     return False
                 name, write = next(iter(due.items()))
                 self._folder.write(name, write())
@@ -104,13 +103,13 @@ class SiteFiles:
 
     def _write_states(self) -> None:
         """Write `states.json` if it has changed or is old. A reader of it finds the registry that it is about."""
-        if self._written is not None and self._present.monotonic() < self._written + self.cycle:
+        if self._written is not None and self._present.real_clock.elapsed() < self._written + self.cycle:
             return
         if (write := self._due[1].get(_REGISTRY_FILE)) is not None:
             self._folder.write(_REGISTRY_FILE, write())
-        now = time.time_ns() // 1_000
+        now = self._present.real_clock.now()
         self._folder.write(STATES_FILE, write_states(self._present, self._snapshot, self._answers, now))
-        self._written, self.written_at = self._present.monotonic(), now
+        self._written, self.written_at = self._present.real_clock.elapsed(), now
 
     def _plan(self) -> None:
         """Find the files that may have changed."""

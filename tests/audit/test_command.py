@@ -61,6 +61,24 @@ def test_violation_exits_1(tiny: Tiny) -> None:
     assert "Missing in output partition 0: tick 5. Nobody decided them." in text
 
 
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("name", ["CLOCK__SLOT", "MONITORS__0__THRESHOLD", "SERVICE__NAME"])
+def test_variables_are_refused(tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that changes what the service publishes exits with 2 and is named, because only files are read."""
+    monkeypatch.setenv(f"LOCATION_MONITOR__{name}", "10s")
+    code, text = run(tiny)
+    assert code == 2
+    assert f"LOCATION_MONITOR__{name}" in text
+    assert name.lower().replace("__", ".") in text
+
+
+def test_other_variables_are_allowed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logins, secrets and ports may come from variables: they change nothing that is published."""
+    for name in ("KAFKA__PASSWORD", "VISITS__PERSON_KEY", "METRICS__PORT", "SIGNING__KEY_FILE"):
+        monkeypatch.setenv(f"LOCATION_MONITOR__{name}", "1")
+    assert run(tiny)[0] == 0
+
+
 def test_early_end_is_reported(tiny: Tiny) -> None:
     """If the run ends before every visit has left every window, the command reports it."""
     tiny.remove("walk/park/6")

@@ -26,6 +26,7 @@ from monitor.time.slot_grid import SlotGrid
 
 _GRID: Final = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 _RULE: Final = OverTimeRule(Fraction(1), 1, 10, 168, 1)
+_RULE_OF_TWO: Final = OverTimeRule(Fraction(1), 2, 10, 168, 1)
 _REGISTRY: Final = "4a44dc15364204a80fe80e9039455cc1608281820fe2b24f1e5233ade6af1dd5"
 _NOON: Final = _GRID.start(12)
 _TOPIC_ID: Final = "vPp3kQxHRhuWZTdJ0XkQdg"
@@ -67,7 +68,11 @@ def make_examples() -> dict[str, tuple[Example, ...]]:
         "overTime": (
             _make_output_example("safe", "Fewer than 10 people.", _make_over_time("safe", 8)),
             _make_output_example("noisyCount", "An alarm: at most 12 people.", _make_over_time("noisy_count", 16, 12)),
-            _make_output_example("freshCount", "Fewer than 10 people reported since the alarm.", _make_fresh_count()),
+            _make_output_example(
+                "freshCount",
+                "Fewer than 10 people reported since the alarm.",
+                _make_over_time("safe", 20, rule=_RULE_OF_TWO),
+            ),
             _make_output_example("paused", "The budget is spent until the mark ends.", _make_over_time("paused", 17)),
             _make_output_example("unknown", "The input was not known to be complete.", _make_over_time("unknown", 15)),
         ),
@@ -92,36 +97,23 @@ def _make_output_example(name: str, summary: str, record: OutputRecord) -> Examp
     return Example(name, summary, json.loads(record.value), headers, record)
 
 
-def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -> OutputRecord:
-    mark = Mark(16, 12, Fraction(1), 16 + _RULE.window + _RULE.max_lead - 1)
-    answer = OverTimeAnswer(status, noisy_count, (mark,) if tick >= mark.tick else (), None)
-    return make_over_time_record(
-        source="town",
-        monitor="places",
-        location_id="station-central",
-        rule=_RULE,
-        tick=tick,
-        as_of=_GRID.as_of(tick),
-        window_start=_GRID.start(tick - _RULE.window + 1),
-        answer=answer,
-        resumes_at=_GRID.as_of(mark.until + 1) if status == "paused" else None,
-    )
-
-
-def _make_fresh_count() -> OutputRecord:
-    rule = OverTimeRule(_RULE.epsilon, 2, _RULE.threshold, _RULE.window, _RULE.max_lead)
+def _make_over_time(
+    status: Status, tick: int, noisy_count: int | None = None, rule: OverTimeRule = _RULE
+) -> OutputRecord:
+    """Return the record of a tick. At tick 16 there is a noisy count. If k > 1, later counts begin after it."""
     mark = Mark(16, 12, rule.answer_epsilon, 16 + rule.mark_lifetime - 1)
+    is_fresh = rule.answers > 1 and tick > mark.tick
     return make_over_time_record(
         source="town",
         monitor="places",
         location_id="station-central",
         rule=rule,
-        tick=20,
-        as_of=_GRID.as_of(20),
-        window_start=_GRID.start(20 - rule.window + 1),
-        answer=OverTimeAnswer("safe", None, (mark,), None),
-        resumes_at=None,
-        counted_since=_GRID.as_of(mark.tick),
+        tick=tick,
+        as_of=_GRID.as_of(tick),
+        window_start=_GRID.start(tick - rule.window + 1),
+        answer=OverTimeAnswer(status, noisy_count, (mark,) if tick >= mark.tick else (), None),
+        resumes_at=_GRID.as_of(mark.until + 1) if status == "paused" else None,
+        counted_since=_GRID.as_of(mark.tick) if is_fresh else None,
     )
 
 
