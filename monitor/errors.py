@@ -77,17 +77,18 @@ class UsageError(MonitorError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a configuration.
-
-    `key` is the dotted path (`monitors.0.threshold`), `value` the value found (never a secret), `expected` a
-    description of valid values, and `remedy` what to do. `monitor` is the name of the monitor that the key is about.
-    """
+    """One problem of a configuration."""
 
     key: str
+    """The dotted path (`monitors.0.threshold`)."""
     value: str
+    """The value found, never a secret."""
     expected: str
+    """A description of valid values."""
     remedy: str = ""
+    """What to do."""
     monitor: str = ""
+    """The name of the monitor that the key is about."""
 
     def __str__(self) -> str:
         """Return one line: key, value, what was expected, what to do."""

@@ -18,12 +18,15 @@ CHARGED: Final = {charged for kind in KINDS.values() for charged in kind.charged
 
 
 class Charges(Struct, frozen=True):
-    """The charges of a configuration. `max_lead` is F. `places` or `times` is None if it was too long."""
+    """The charges of a configuration."""
 
     digest: Digest
     max_lead: People
+    """F."""
     places: list[LocationCharges] | None
+    """None if they were too long."""
     times: list[TimeCharges] | None
+    """None if they were too long."""
 
     def __post_init__(self) -> None:
         """Check the kinds of charges."""
@@ -42,10 +45,7 @@ class Charges(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The owner record of an output partition.
-
-    `tick`: a tick that had nothing to answer. `incomplete`: a tick whose missing answers are lost.
-    """
+    """The owner record of an output partition."""
 
     service: str
     fingerprint: str
@@ -56,7 +56,9 @@ class Owner(Struct, frozen=True):
     input_partitions: People
     charges: Charges | None = None
     tick: Whole | None = None
+    """A tick that had nothing to answer."""
     incomplete: Whole | None = None
+    """A tick whose missing answers are lost."""
 
 
 class Start(Struct, frozen=True):

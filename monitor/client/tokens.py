@@ -14,16 +14,17 @@ _VERSION: Final = 1
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A position in the output topic. `offsets`: of the next record, by partition. `as_of` and `taken`: instants.
-
-    `as_of` is that of the latest record folded; None if there was no record. `topic_id` is Kafka's id of the topic.
-    """
+    """A position in the output topic."""
 
     topic: str
     offsets: dict[int, int]
+    """Of the next record, by partition."""
     taken: int
+    """The instant at which it was taken."""
     topic_id: str
+    """Kafka's id of the topic."""
     as_of: int | None = None
+    """The instant of the latest record folded; None if there was no record."""
     version: int = _VERSION
 
     def encode(self) -> str:

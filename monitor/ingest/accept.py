@@ -69,21 +69,23 @@ _AHEAD: Final = Fault(
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The outcome of records: facts, the number of visits by fate, and refusals in the order of the records.
-
-    A record refused as a whole counts as one dead letter. `cut` is the number of accepted visits that were cut.
-    `record`, `left`: the index of the record, and the end, of each visit that was not refused. `counted`, `expired`:
-    whether it is applied or too late, and whether it is expired; otherwise no monitor watches it.
-    """
+    """The outcome of records."""
 
     facts: Facts
     fates: dict[str, int]
+    """The number of visits by fate. A record refused as a whole counts as one dead letter."""
     refused: list[Refusal]
+    """In the order of the records."""
     cut: int
+    """The number of accepted visits that were cut."""
     record: Ints
+    """The index of the record of each visit that was not refused. So it is with the next three fields."""
     left: Ints
+    """The end of the visit."""
     counted: Flags
+    """Whether it is applied or too late."""
     expired: Flags
+    """Whether it is expired. If it is neither, no monitor watches it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,16 +199,16 @@ class RecordPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How an integer query may change towards a P-neighbour ([ADP], Definitions 11 and 12).
-
-    `direction` is the common direction of all components, `largest` the greatest change of one component, `total` the
-    greatest change of all components together (the L1 norm), and `changed` the most components that change at once.
-    """
+    """How an integer query may change towards a P-neighbour ([ADP], Definitions 11 and 12)."""
 
     direction: Direction
+    """The common direction of all components."""
     largest: int
+    """The greatest change of one component."""
     total: int
+    """The greatest change of all components together (the L1 norm)."""
     changed: int
+    """The most components that change at once."""
 
 
 def sensitivity(policy: RecordPolicy, query: Query, datasets: Iterable[Dataset]) -> Sensitivity:

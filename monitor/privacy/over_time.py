@@ -26,30 +26,30 @@ Status = Literal["safe", "noisy_count", "paused", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A noisy answer that spends budget: its tick, its ε, and the last tick that may count the same visits (`until`).
-
-    `noisy_count` is the published number; later decisions do not depend on it.
-    """
+    """A noisy answer that spends budget."""
 
     tick: int
     noisy_count: int
+    """The published number; later decisions do not depend on it."""
     epsilon: Fraction
     until: int
+    """The last tick that may count the same visits."""
 
 
 @dataclass(frozen=True)
 class OverTimeRule:
-    """The rule of one location. It is public.
-
-    `epsilon` is the location's ε_l, `answers` the noisy answers per window (k), `threshold` a number of people (T),
-    `window` the length W, and `max_lead` how far after its stamp a visit may end (F). W and F are in slots.
-    """
+    """The rule of one location. It is public. W and F are in slots."""
 
     epsilon: Fraction
+    """The location's ε_l."""
     answers: int
+    """k, the noisy answers per window."""
     threshold: int
+    """T, a number of people."""
     window: int
+    """W."""
     max_lead: int
+    """F: how far after its stamp a visit may end."""
 
     def __post_init__(self) -> None:
         """Raise PrivacyError if a number is too small, EpsilonError if noise cannot be drawn at the ε of one answer."""
@@ -80,18 +80,20 @@ class OverTimeRule:
 
 
 class OverTimeAnswer(NamedTuple):
-    """The answer of one tick about one location, and the running marks, including the mark of this answer.
-
-    `noisy_count` is set only for a noisy count. `resumes_at`, the next tick that may answer, is set only while paused.
-    `counted_since` is the tick after whose slot the counted people were reported, if a mark was running
-    (`find_count_start`). It is set only for "safe" and a noisy count.
-    """
+    """The answer of one tick about one location."""
 
     status: Status
     noisy_count: int | None
+    """Set only for a noisy count."""
     marks: tuple[Mark, ...]
+    """The running marks, including that of this answer."""
     resumes_at: int | None
+    """The next tick that may answer; set only while paused."""
     counted_since: int | None = None
+    """The tick after whose slot the counted people were reported, if a mark was running (`find_count_start`).
+
+    It is set only for "safe" and a noisy count.
+    """
 
 
 def select_running_marks(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:

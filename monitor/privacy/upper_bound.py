@@ -22,14 +22,15 @@ from monitor.privacy.payments import Charge
 
 @dataclass(frozen=True, slots=True)
 class Number(Mark):
-    """The number of one bucket. `tick` is the last slot of the bucket, also if the number was drawn at a later tick.
+    """The number of one bucket. `tick` is the last slot of the bucket, also if it was drawn at a later tick.
 
-    `until` is the last tick whose window can contain a visit that the number counts. `bucket` and `window` are the
-    lengths b and W under which it was drawn, in slots.
+    `until` is the last tick whose window can contain a visit that the number counts.
     """
 
     bucket: int
+    """b, under which it was drawn, in slots."""
     window: int
+    """W, under which it was drawn, in slots."""
 
     @property
     def first(self) -> int:
@@ -39,16 +40,16 @@ class Number(Mark):
 
 @dataclass(frozen=True)
 class BucketRule:
-    """The rule of one location. It is public.
-
-    `epsilon` is the location's ε_l, `bucket` the length b of a bucket, `window` the length W, and `max_lead` how far
-    after its stamp a visit may end (F). All lengths are in slots.
-    """
+    """The rule of one location. It is public. All lengths are in slots."""
 
     epsilon: Fraction
+    """The location's ε_l."""
     bucket: int
+    """b."""
     window: int
+    """W."""
     max_lead: int
+    """F: how far after its stamp a visit may end."""
 
     def __post_init__(self) -> None:
         """Raise PrivacyError if the bucket does not divide the window, EpsilonError if noise cannot be drawn."""

@@ -49,12 +49,7 @@ class StoreClock:
 
 @dataclass(frozen=True)
 class TickContext:
-    """The objects that the partition threads of an instance share. All of them are thread-safe.
-
-    `progressed` is signalled when this instance's reader has written to the store; polling detects the writes of
-    other instances. `tick_ends` tells this reader the end offsets of the latest tick. `decided` is signalled after each
-    decided tick.
-    """
+    """The objects that the partition threads of an instance share. All of them are thread-safe."""
 
     parameters: Parameters
     store: RedisStore
@@ -62,8 +57,11 @@ class TickContext:
     metrics: Metrics
     clock: Clock
     progressed: Signal
+    """Signalled when this instance's reader has written to the store; polling detects the writes of other instances."""
     tick_ends: TickEnds = field(default_factory=TickEnds)
+    """Hands the end offsets of the latest tick to this reader."""
     decided: Signal = field(default_factory=Signal)
+    """Signalled after each decided tick."""
     store_clock: StoreClock = field(default_factory=StoreClock)
 
     @property

@@ -37,20 +37,21 @@ GIVEN_UP: Final = "an earlier owner has given them up"
 
 @dataclass(frozen=True, slots=True)
 class LedgerTopic:
-    """The ledger's topic and its id, and the id of the input topic from which the facts are read.
-
-    `fingerprint` is that of `compute_published_fingerprint`. `input_seen_at` is an instant at which the input topic
-    existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
-    reading at the takeover cannot replace it: the clock may have been set back. `input_partitions` is the number of
-    input partitions at that instant.
-    """
+    """The ledger's topic, and the input topic from which the facts are read."""
 
     topic: str
     topic_id: str
     input_topic_id: str
     fingerprint: str
+    """That of `compute_published_fingerprint`."""
     input_seen_at: int
+    """An instant at which the input topic existed, by a clock that agreed with the servers' clocks.
+
+    All records of an earlier input topic are older. A clock reading at the takeover cannot replace it: the clock may
+    have been set back.
+    """
     input_partitions: int = 0
+    """The number of input partitions at that instant."""
 
 
 class OwnerRecords:

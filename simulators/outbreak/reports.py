@@ -82,20 +82,20 @@ def _list_versions(event: Event, scenario: Scenario) -> Iterator[Version]:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Reports on a grid. `window` (W) is in slots. Tick `first` is row 0 of all arrays, which have a column per place.
-
-    `visit_ticks` and `report_ticks` are the rows of the ticks that close the last slot of the visit and the slot of the
-    report.
-    """
+    """Reports on a grid. All arrays have a row per tick and a column per place."""
 
     grid: SlotGrid
     window: int
+    """W, in slots."""
     places: int
     first: int
+    """The tick of row 0."""
     ticks: int
     reports: tuple[Report, ...]
     visit_ticks: Counts
+    """By report, the row of the tick that closes the last slot of the visit."""
     report_ticks: Counts
+    """By report, the row of the tick that closes the slot of the report."""
 
     @classmethod
     def of(cls, reports: Sequence[Report], places: int, grid: SlotGrid, window: int) -> Timeline:

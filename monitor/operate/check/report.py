@@ -39,38 +39,34 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """The chances of a false alarm with `people` people at a location; `locations` locations have this `epsilon`.
-
-    `epsilon` is the ε of an answer. The chances are those of one update and of all `MonitorReport.updates` together.
-    """
+    """The chances of a false alarm with a number of people at a location."""
 
     epsilon: Fraction
+    """The ε of an answer."""
     locations: int
+    """How many locations have this ε."""
     people: int
     per_update: float
+    """In one update."""
     over_updates: float
+    """In all `MonitorReport.updates` together."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseInSight:
-    """The expected number of places that show, at any time, an alarm of noise: fewer people than half of the threshold.
-
-    `at_most`: if every place has almost half of it (`people`). `if_empty`: if all places are empty.
-    """
+    """How many places are expected to show, at any time, an alarm about fewer people than half of the threshold."""
 
     people: int
+    """Almost half of the threshold."""
     at_most: float
+    """If every place has this number of people."""
     if_empty: float
+    """If all places are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """The cost of one monitor, and the chances of its false alarms.
-
-    `one_visit`: the most ε that one visit costs for each `per`, a place or a designated time.
-    `updates`: the number of answers that together are one occasion for a false alarm. `note`: the figures that only its
-    kind has. `noise`: how many places show an alarm of noise; None without a threshold.
-    """
+    """The cost of one monitor, and the chances of its false alarms."""
 
     name: str
     kind: str
@@ -79,21 +75,21 @@ class MonitorReport:
     charge: Charge
     explanation: str
     one_visit: Fraction
+    """The most ε that one visit costs for each `per`."""
     per: str
+    """A place or a designated time."""
     updates: int
+    """The number of answers that together are one occasion for a false alarm."""
     odds: tuple[Odds, ...]
     note: Note | None
+    """The figures that only its kind has."""
     noise: NoiseInSight | None
+    """How many places show an alarm of noise; None without a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
-
-    `one_visit`: the most ε that one visit costs which covers one designated time of each monitor. `overlap` is None
-    without monitors of designated times. `verdicts` begins with those about privacy and about alarms of noise, and then
-    has one for each monitor. `counted` is empty if the report delays are not known.
-    """
+    """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact."""
 
     service: str
     locations: int
@@ -101,10 +97,14 @@ class CheckReport:
     stated: Fraction
     total: Fraction
     one_visit: Fraction
+    """The most ε that one visit costs which covers one designated time of each monitor."""
     monitors: tuple[MonitorReport, ...]
     overlap: Overlap | None
+    """None without monitors of designated times."""
     verdicts: tuple[Verdict, ...]
+    """About privacy, then about alarms of noise, then one for each monitor."""
     counted: tuple[Counted, ...] = ()
+    """Empty if the report delays are not known."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

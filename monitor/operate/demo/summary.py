@@ -35,17 +35,18 @@ _FATES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """The outcome of a demo. `slot` and `period` are in microseconds; `seconds` is the time without the servers' start.
-
-    `worst`: the most ε that one person may pay in a period, under the demo's configuration.
-    """
+    """The outcome of a demo."""
 
     summary: Summary
     report: AuditReport
     worst: Fraction
+    """The most ε that one person may pay in a period, under the demo's configuration."""
     slot: int
+    """In microseconds."""
     period: int
+    """In microseconds."""
     seconds: float
+    """The time without the servers' start."""
 
 
 def show(outcome: DemoOutcome, console: Console) -> None:

@@ -87,26 +87,27 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """A plan in numbers.
-
-    `per_update`: the chance of a false alarm per update. `alarm`: the chance of an alarm per update with the target's
-    people. `pays`: the most that one person pays in the period. `silence`: as in `Plan`, in microseconds. `unmet`: the
-    targets that the plan misses. `counts`: the share of visits that are reported before the last answer that can count
-    them; None if the report delays are not known. `noise`: the largest share of places that show an alarm of noise.
-    `busy_share`: the share of time in which a busy location answers, as in `Plan`.
-    """
+    """A plan in numbers."""
 
     plan: Plan
     per_update: float
+    """The chance of a false alarm per update."""
     false_alarms_a_year: float
     alarm: float | None
+    """The chance of an alarm per update with the target's people."""
     pays: Fraction
+    """The most that one person pays in the period."""
     silence: int
+    """As in `Plan`, in microseconds."""
     silent_when_empty: float
     unmet: tuple[str, ...]
+    """The targets that the plan misses."""
     counts: Fraction | None
+    """The share of visits that are reported before the last answer that can count them; None without report delays."""
     noise: float
+    """The largest share of places that show an alarm of noise."""
     busy_share: float | None
+    """The share of time in which a busy location answers, as in `Plan`."""
 
 
 def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:

@@ -24,33 +24,36 @@ NAMES: Final = ("false_alarms", "noise", "alarm", "threshold", "epsilon", "pays"
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """All targets; None for those not given.
-
-    `false_alarms`: on average, an empty location that answers has at most one false alarm in this duration
-    (microseconds). `alarm`: with this number of people at a location that answers, an update is an alarm with at least
-    the chance `certain` (0 < certain ≤ 1). `threshold` and `epsilon` fix T and the monitor's ε. `pays`: one person pays
-    at most this ε within any `period` (microseconds). `counts`: with the report delays `delays`, at least this share of
-    the visits that are ever reported is reported before the last answer that can count it. `visit` and `person`: a
-    reader who gave a chance of 1 % to one visit, or to all visits of a person within `period`, gives it at most this
-    chance. `noise`: at any time at most this share of the places shows an alarm of noise, even if each has almost half
-    of T people. `busy`: a location at which this number of new people a day is reported answers at least the share
-    `answered` of the time.
-    """
+    """All targets; None for those not given."""
 
     false_alarms: int | None = None
+    """On average, an empty location that answers has at most one false alarm in this duration (microseconds)."""
     alarm: int | None = None
+    """With this number of people at a location that answers, an update is an alarm with the chance `certain`."""
     certain: Fraction = Fraction(1)
+    """At least this chance; above 0, at most 1."""
     threshold: int | None = None
+    """T."""
     epsilon: Fraction | None = None
+    """The monitor's ε."""
     pays: Fraction | None = None
+    """One person pays at most this ε within any `period`."""
     period: int = PERIOD
+    """In microseconds."""
     counts: Fraction | None = None
+    """At least this share of the visits that are ever reported is reported before the last answer that can count it."""
     delays: ReportDelays | None = None
+    """The report delays, for `counts`."""
     visit: Fraction | None = None
+    """A reader who gave a chance of 1 % to one visit gives it at most this chance."""
     person: Fraction | None = None
+    """As `visit`, for all visits of a person within `period`."""
     noise: Fraction | None = None
+    """At any time at most this share of the places shows an alarm of noise, even if each has almost T/2 people."""
     busy: int | None = None
+    """A location at which this number of new people a day is reported answers the share `answered` of the time."""
     answered: Fraction = ANSWERED
+    """At least this share."""
 
     @property
     def visit_epsilon(self) -> Fraction | None:

@@ -55,16 +55,16 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a replay: `visits` by fate (each counted at least once), `answers` by (monitor, status).
-
-    `refusals` has the lines of the file that the service refused.
-    """
+    """The result of a replay."""
 
     visits: dict[str, int]
+    """By fate, each counted at least once."""
     answers: dict[tuple[str, str], int]
+    """By monitor and status."""
     ticks: int
     seconds: float
     refusals: Refusals = field(default_factory=Refusals)
+    """The lines of the file that the service refused."""
 
 
 def plan_replay(path: Path, parameters: Parameters, until: int | None, on_line: Callable[[], None]) -> ReplayPlan:

@@ -52,16 +52,17 @@ class Cause(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The visits of a portion, and why each is not sent (None: it is sent).
-
-    `valid`, `arrived`, `left`: the positions of those that can be read, and their times, which are instants.
-    """
+    """The visits of a portion."""
 
     visits: Sequence[FileVisit]
     causes: Sequence[Cause | None]
+    """Why each is not sent; None: it is sent."""
     valid: NDArray[np.int64]
+    """The positions of those that can be read."""
     arrived: NDArray[np.int64]
+    """The instants at which these begin."""
     left: NDArray[np.int64]
+    """The instants at which these end."""
 
 
 def judge_visits(parameters: Parameters, visits: Iterable[FileVisit], now: int) -> Iterator[Judged]:

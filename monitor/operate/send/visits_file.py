@@ -20,15 +20,16 @@ _NO_VISIT = Fault(Reason.NOT_A_VISIT, "visits: expected at least one visit")
 
 
 class FileVisit(NamedTuple):
-    """A visit of a file. `line`: where it begins. `keys`: its keys, if it is an object. `value`: it as JSON.
-
-    `fault`: why the line has no visit that can be read; None if it has.
-    """
+    """A visit of a file."""
 
     line: int
+    """Where it begins."""
     keys: Any
+    """Its keys, if it is an object."""
     value: bytes = b"null"
+    """It as JSON."""
     fault: Fault | None = None
+    """Why the line has no visit that can be read; None if it has."""
 
 
 def read_visits(path: Path) -> Iterator[FileVisit]:
