@@ -27,6 +27,12 @@ _TIMES: Final = 3  # designated times shown at once
 _CELL: Final = 18
 _BAR: Final = 24
 _LEAST_NEWS: Final = 3
+_LEGEND: Final = {
+    "safe": "safe",
+    "noisy_count": "noisy count",
+    "below_since": "fewer since",
+    "paused": "paused",
+}
 
 
 class Screen:
@@ -67,9 +73,9 @@ class Screen:
         intake = self._story.intake
         legend = Text("  ").join(
             Text(f"{SYMBOLS[status]} {name}", style=STYLES[status])
-            for status, name in (("safe", "safe"), ("noisy_count", "noisy count"), ("paused", "paused"))
+            for status, name in _LEGEND.items()
         )
-        read = Text(f"{intake.visits:,} visits read; dead letters: {intake.dead_letters}")
+        read = Text(f"{intake.visits:,} visits; dead letters: {intake.dead_letters}")
         foot = Table.grid(expand=True, padding=(0, 1))
         foot.add_column(no_wrap=True)
         foot.add_column(no_wrap=True, justify="right")

@@ -40,7 +40,8 @@ def test_frame_fits_terminal(story: Story, published: Published, metrics: Metric
     assert "◌ Central Station paused until Tue 13 Jan" in text
     assert "▲ Market Hall     at most 70" in text
     assert "● Town Clinic     safe" in text
-    assert "100 visits read; dead letters: 2" in text
+    assert "100 visits; dead letters: 2" in text
+    assert "● safe  ▲ noisy count  △ fewer since  ◌ paused" in text
     assert text.count("▲") > 2
 
 

@@ -1,6 +1,6 @@
-"""Draw docs/pictures/demo.svg: run the demo, and make a film of the frames that its terminal shows.
+"""Draw docs/pictures/demo.svg, a film of the demo's terminal, and demo-page.png, its page at the end.
 
-Run it in a checkout: `.venv/bin/python docs/pictures/draw_film.py`.
+Run it in a checkout: `.venv/bin/python -m docs.pictures.draw_demo`. It runs the demo twice, for two minutes.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from monitor.operate.demo.page import DemoPage
 from monitor.operate.demo.run_demo import Length, run_demo
+from tests.page.browser import launch, save
 
 WIDTH: Final = 80
 HEIGHT: Final = 24
-STEP: Final = 16
-"""The film shows one frame in so many hours of the demo, and each frame with an alarm of a place."""
+QUIET, ALARMS = 6, 9
+"""The film shows so many frames before the first alarm, and so many from it on."""
 
-SECONDS: Final = 1.2
+SECONDS: Final = 1.0
 _COLUMN, _ROW, _EDGE = 8.4, 18, 14
 _COLOURS: Final[dict[int | None, str]] = {  # green, yellow, cyan, grey
     2: "#9ece6a",
@@ -55,9 +58,10 @@ def record() -> list[list[Text]]:
 
 def select(frames: list[list[Text]]) -> Iterator[list[Text]]:
     """Yield the frames that the film shows."""
-    for number, frame in enumerate(frames):
-        if number % STEP == STEP - 1 or any(line.plain.startswith("▲") for line in frame[:8]):
-            yield frame
+    first = next(n for n, frame in enumerate(frames) if any(line.plain.startswith("▲") for line in frame))
+    for begin, end, number in ((0, first, QUIET), (first, len(frames), ALARMS)):
+        for index in range(number):
+            yield frames[begin + (end - 1 - begin) * index // (number - 1)]
 
 
 def draw_line(line: Text, row: int) -> str:
@@ -87,5 +91,20 @@ def draw(frames: list[list[Text]]) -> str:
     return head + "".join(groups) + "</svg>\n"
 
 
+def photograph(file: Path) -> None:
+    """Run the demo with its page, and write a picture of the page as it is at the end."""
+
+    def look() -> None:
+        with sync_playwright() as playwright:
+            tab = launch(playwright).new_page(viewport={"width": 1200, "height": 760})
+            tab.goto(page.url, wait_until="networkidle")
+            save(tab, file)
+
+    page = DemoPage(0, look)
+    run_demo(20, Console(), Length(), page)
+
+
 if __name__ == "__main__":
-    Path(__file__).with_name("demo.svg").write_text(draw(list(select(record()))), encoding="utf-8")
+    here = Path(__file__).parent
+    (here / "demo.svg").write_text(draw(list(select(record()))), encoding="utf-8")
+    photograph(here / "demo-page.png")
