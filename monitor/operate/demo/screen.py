@@ -72,8 +72,7 @@ class Screen:
     def _draw_foot(self) -> RenderableType:
         intake = self._story.intake
         legend = Text("  ").join(
-            Text(f"{SYMBOLS[status]} {name}", style=STYLES[status])
-            for status, name in _LEGEND.items()
+            Text(f"{SYMBOLS[status]} {name}", style=STYLES[status]) for status, name in _LEGEND.items()
         )
         read = Text(f"{intake.visits:,} visits; dead letters: {intake.dead_letters}")
         foot = Table.grid(expand=True, padding=(0, 1))
