@@ -110,11 +110,6 @@ class Answer:
         return replace(unknown, p_value=None, strength=None, since_at_most=None)
 
     @property
-    def is_bound(self) -> bool:
-        """Whether this is the answer of a monitor that publishes upper bounds and compares with no threshold."""
-        return self.about is not None and self.about.kind == "upper_bound"
-
-    @property
     def caution(self) -> tuple[int, int, str]:
         """The sort key: the most cautious answer first, then the one that expires first, then by monitor."""
         return _CAUTION[self.state], self.valid_until or 0, "" if self.about is None else self.about.monitor
