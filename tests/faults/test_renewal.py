@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
+from monitor.operate.servers.kafka import SECURE_LISTENER
 from monitor.operate.servers.ports import LOOPBACK, ReservedPort
 from monitor.service.wiring import Settings
 from monitor.store.redis_client import create_client, read_server_time
@@ -33,7 +34,6 @@ from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
-_SECURE: Final = "listener.name.secure."
 _OPERATOR: Final = "planted-for-operators"
 _FILES: Final = ("ca_file", "certificate_file", "key_file", "password_file")
 _SLOTS: Final = {
@@ -45,12 +45,12 @@ _SLOTS: Final = {
 
 def find_trust(path: Path) -> dict[str, str]:
     """Return the settings of a broker that trusts the authorities in a file."""
-    return {f"{_SECURE}ssl.truststore.type": "PEM", f"{_SECURE}ssl.truststore.location": str(path)}
+    return {f"{SECURE_LISTENER}ssl.truststore.type": "PEM", f"{SECURE_LISTENER}ssl.truststore.location": str(path)}
 
 
 def find_identity(path: Path) -> dict[str, str]:
     """Return the settings of a broker with the certificate and key in a file."""
-    return {f"{_SECURE}ssl.keystore.type": "PEM", f"{_SECURE}ssl.keystore.location": str(path)}
+    return {f"{SECURE_LISTENER}ssl.keystore.type": "PEM", f"{SECURE_LISTENER}ssl.keystore.location": str(path)}
 
 
 class Site:
@@ -82,9 +82,9 @@ class Site:
         properties = {
             "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{plain},SECURE://{LOOPBACK}:{listening}",
             "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-            f"{_SECURE}scram-sha-512.sasl.jaas.config": login,
-            f"{_SECURE}ssl.client.auth": "required",
-            f"{_SECURE}ssl.allow.dn.changes": "true",  # each of the tests' certificates has another name
+            f"{SECURE_LISTENER}scram-sha-512.sasl.jaas.config": login,
+            f"{SECURE_LISTENER}ssl.client.auth": "required",
+            f"{SECURE_LISTENER}ssl.allow.dn.changes": "true",  # each of the tests' certificates has another name
             **find_trust(self.folder / "both-ca_file"),
             **find_identity(self.folder / "server-old.pem"),
         }

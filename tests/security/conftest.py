@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from monitor.config import load_valid_config
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import list_topic_needs
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
+from monitor.operate.servers.kafka import SECURE_LISTENER
 from monitor.operate.servers.ports import LOOPBACK, ReservedPort
+from monitor.operate.servers.secure_servers import make_node_settings, make_tls_properties
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.wiring import prepare_settings
 from monitor.time.clock import SystemClock
@@ -54,7 +56,7 @@ SENDER = "sender"
 """A user who may write to the input of the city, and has no other right."""
 
 _STAMP = re.compile(r"^\S+Z(?= [A-Z]+ (?!monitor\.ticks\.loop: tick \d))", re.MULTILINE)
-_JAAS = "org.apache.kafka.common.security.{0}.{1}LoginModule required {2};"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required {};"
 
 CITY: dict[str, Any] = {
     "service": {"name": "city", "shards": 4},
@@ -119,28 +121,17 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(folder)
 
 
-def _tls(certificates: Certificates) -> dict[str, str]:
-    return {
-        "listener.name.secure.ssl.keystore.type": "PEM",
-        "listener.name.secure.ssl.keystore.location": certificates.store("server"),
-        "listener.name.secure.ssl.truststore.type": "PEM",
-        "listener.name.secure.ssl.truststore.location": certificates.authority,
-    }
-
-
 @pytest.fixture(scope="module")
 def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
-    """A Kafka with SASL over TLS and an authorizer, which denies by default. The plain listener is for the operator."""
+    """The Kafka of `servers --secure`, on which users may also log in with the mechanism PLAIN."""
     lacking = (*(right.lacked_by for right in ALL_KAFKA_RIGHTS), *map(name_auditor_without, AUDITOR_RIGHTS))
     users = " ".join(f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, AUDITOR, *lacking))
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+    secure = make_node_settings(Path(certificates.store("server")), Path(certificates.authority))
+    plain = {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-        "listener.name.secure.plain.sasl.jaas.config": _JAAS.format("plain", "Plain", users),
-        "listener.name.secure.scram-sha-512.sasl.jaas.config": _JAAS.format("scram", "Scram", ""),
+        f"{SECURE_LISTENER}plain.sasl.jaas.config": _PLAIN.format(users),
     }
-    with EmbeddedKafka(NodeSettings(properties=properties | _tls(certificates), secure_protocol="SASL_SSL")) as server:
+    with EmbeddedKafka(replace(secure, properties={**secure.properties, **plain})) as server:
         with closing(KafkaConnections((server.bootstrap_servers,)).create_admin()) as admin:
             admin.alter_user_scram_credentials(
                 [
@@ -154,7 +145,8 @@ def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[Em
 @pytest.fixture(scope="module")
 def mutual_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with mutual TLS, which refuses clients without a certificate of the authority."""
-    properties = _tls(certificates) | {"listener.name.secure.ssl.client.auth": "required"}
+    tls = make_tls_properties(Path(certificates.store("server")), Path(certificates.authority))
+    properties = tls | {f"{SECURE_LISTENER}ssl.client.auth": "required"}
     with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SSL")) as server:
         yield server
 

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
+from monitor.operate.servers.kafka import SECURE_LISTENER
 from tests.security.conftest import make_topics
 from tests.security.connecting import read_safe_answers
 from tests.shared_kafka import SharedKafka
@@ -52,7 +53,7 @@ def site(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     public = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": "1", "use": "sig", "alg": "RS256"}
     (folder / "keys.json").write_text(json.dumps({"keys": [public]}), encoding="utf-8")
     address = (folder / "keys.json").as_uri()
-    own = "listener.name.secure.oauthbearer"
+    own = f"{SECURE_LISTENER}oauthbearer"
     properties = {
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         f"{own}.sasl.jaas.config": f"{_OAUTH}LoginModule required;",

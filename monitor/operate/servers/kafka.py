@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -29,6 +30,9 @@ from kafka.errors import KafkaError
 from monitor.operate.servers.jars import Report, fetch_kafka, find_java, find_lock
 from monitor.operate.servers.ports import ReservedPort
 from monitor.operate.servers.process import EmbeddedServer
+
+SECURE_LISTENER: Final = "listener.name.secure."
+"""With this the names of the properties of the second listener begin (`NodeSettings.secure_protocol`)."""
 
 _JVM = (
     "-Xmx512m",
@@ -91,7 +95,7 @@ class NodeSettings:
     secure_protocol: str | None = None
     """`SASL_PLAINTEXT`, `SSL` or `SASL_SSL`: that of a second listener named SECURE.
 
-    Configure it in `properties` (`listener.name.secure.…`).
+    Configure it in `properties` (`SECURE_LISTENER`).
     """
     start_seconds: float = 60.0
     """The time limit of each start."""

@@ -20,7 +20,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.new_files import create_file
 from monitor.operate.servers.certificates import create_certificate
 from monitor.operate.servers.jars import Report
-from monitor.operate.servers.kafka import EmbeddedKafka, NodeSettings
+from monitor.operate.servers.kafka import SECURE_LISTENER, EmbeddedKafka, NodeSettings
 from monitor.operate.servers.ports import LOOPBACK, ReservedPort
 from monitor.operate.servers.rights import Right, list_rights, list_store_rules
 from monitor.operate.servers.valkey import SERVER, EmbeddedValkey, ValkeySettings
@@ -95,7 +95,7 @@ def start_secure_servers(config: Config, out: Path, report: Report) -> Iterator[
     in_store = folder.make_login(config.redis.username or SERVICE, "store")
     with (
         _start_store(config, folder, in_store, program, pem) as address,
-        EmbeddedKafka(_make_node_settings(pem, authority), report) as kafka,
+        EmbeddedKafka(make_node_settings(pem, authority), report) as kafka,
     ):
         _create_users(kafka.bootstrap_servers, rights, in_kafka)
         shared: dict[str, str | Path] = {
@@ -157,22 +157,26 @@ def _start_store(config: Config, folder: SecureFolder, login: Login, program: Pa
         port.release()
 
 
-def _make_node_settings(pem: Path, authority: Path) -> NodeSettings:
+def make_node_settings(pem: Path, authority: Path) -> NodeSettings:
     """Return the settings of a broker whose users have no right by default. The port without TLS is for operators."""
-    listener = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(pem),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority),
-        f"{_MECHANISM.lower()}.sasl.jaas.config": _SCRAM,
-    }
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         "sasl.enabled.mechanisms": _MECHANISM,
-        **{f"listener.name.secure.{key}": value for key, value in listener.items()},
+        f"{SECURE_LISTENER}{_MECHANISM.lower()}.sasl.jaas.config": _SCRAM,
+        **make_tls_properties(pem, authority),
     }
     return NodeSettings(properties, secure_protocol="SASL_SSL")
+
+
+def make_tls_properties(pem: Path, authority: Path) -> dict[str, str]:
+    """Return the properties of a broker's listener with TLS. `pem` has its key and certificate."""
+    return {
+        f"{SECURE_LISTENER}ssl.keystore.type": "PEM",
+        f"{SECURE_LISTENER}ssl.keystore.location": str(pem),
+        f"{SECURE_LISTENER}ssl.truststore.type": "PEM",
+        f"{SECURE_LISTENER}ssl.truststore.location": str(authority),
+    }
 
 
 def _create_users(bootstrap_servers: str, rights: Mapping[str, tuple[Right, ...]], logins: Mapping[str, Login]) -> None:
