@@ -26,6 +26,7 @@ from monitor.values.single_values import (
     Section,
     Shards,
     SlotLength,
+    Timezone,
     WholeNumber,
 )
 
@@ -94,6 +95,9 @@ class PageSettings(Section):
     """The public page: what it keeps, shows and says. It needs no secret of the service."""
 
     title: Line | None = Field(default=None, description="the title of the page; absent: a title in each language")
+    timezone: Timezone | None = Field(
+        default=None, description="the time zone of all times on the page; absent: that of the monitors, or else UTC"
+    )
     history: PositiveDuration = Field(default=7 * DAY, description="how far back the page can show what was published")
     history_megabytes: WholeNumber = Field(
         default=256, description="the megabytes of records to keep, in addition to those that are still valid"

@@ -59,6 +59,10 @@ class ConfiguredMonitor(Section):
         """How far back visits count before a tick; 0 if the monitor has no window."""
         return 0
 
+    def find_timezone(self) -> str | None:
+        """Return the time zone in which the monitor has times of day; None if it has none."""
+        return None
+
     @abstractmethod
     def find_problems(self, keys: ValidKeys) -> Iterator[Problem]:
         """Yield a problem for each broken condition between valid keys of the monitor and the slot."""

@@ -16,7 +16,7 @@ from monitor.client.strength import Strength
 from monitor.config import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
-from monitor.page.current_places import Place, Snapshot
+from monitor.page.current_places import Place, Snapshot, find_likely_least
 from monitor.time.instants import SECOND, format_instant, to_instant
 
 CSV_COLUMNS: Final = (
@@ -48,13 +48,16 @@ CSV_COLUMNS: Final = (
     "resumes_at",
     "last_alarm_end",
     "last_alarm_threshold",
+    "likely_at_least",
+    "last_alarm_likely_at_least",
 )
 _LEADING: Final = (
     *CSV_COLUMNS[4:10],
-    *("p_value", "strength", "last_alarm", "counted_since", "since_at_most"),
+    *("likely_at_least", "p_value", "strength", "last_alarm", "counted_since", "since_at_most"),
     *("monitor", "kind", "start", "end", "threshold", "resumes_at"),
 )
 """What the answer that counts says about its place."""
+_OF_ALARM: Final = ("p_value", "strength", "end", "threshold", "likely_at_least")
 _FORMULA: Final = re.compile(r"""(^|[;,|\t\r\n])(["'\s]*)(?=[=+@-])|^(?=[\t\r])""")
 """Where a formula could begin. Spreadsheets of some countries separate cells by other characters than a comma."""
 
@@ -81,6 +84,7 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
         "p_value": answer.p_value,
         "strength": answer.strength,
         "since_at_most": answer.since_at_most,
+        "likely_at_least": find_likely_least(answer),
         "last_alarm": alarm and describe_answer(alarm, alarm.reason),
     }
     return {name: value for name, value in described.items() if value is not None}
@@ -132,7 +136,7 @@ def write_locations_csv(present: Snapshot) -> bytes:
         row = describe_place(place) | {"location_id": place.location.id}
         if (alarm := row.get("last_alarm")) is not None:
             row |= {"last_alarm_as_of": alarm["as_of"], "last_alarm_at_most": alarm.get("count_at_most", "")}
-            row |= {f"last_alarm_{name}": alarm.get(name, "") for name in ("p_value", "strength", "end", "threshold")}
+            row |= {f"last_alarm_{name}": alarm.get(name, "") for name in _OF_ALARM}
         writer.writerow([_escape_formula(row.get(column, "")) for column in CSV_COLUMNS])
     return text.getvalue().encode()
 

@@ -6,6 +6,7 @@ That is after a record, an expiry, or a change of reachability, and when the clo
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,16 +25,20 @@ from monitor.page.entries import Entry
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import DAY, SECOND, parse_instant, to_instant
 
-STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "bounded", "safe")
+STATES: Final[tuple[State, ...]] = ("noisy_count", "unknown", "bounded", "safe")
 """All levels, the one that counts most first: a place is safe only if all answers about it say so.
+
+A place that is paused is unknown: the line below its name says why.
 
 "bounded" is the level of a place that has an upper bound, and no answer that is compared with a threshold.
 """
 
 Mark = State | Strength
 """What the list shows of a place by a symbol and a word: its level, or how strong its alarm is."""
-MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "paused", "unknown", "bounded", "safe")
+MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "unknown", "bounded", "safe")
 """All marks in the order of the list. An alarm whose strength is not known stands between the other two."""
+
+_LIKELY: Final = 0.95
 
 UNREACHABLE: Final = "unreachable"
 """The reason for which every place is unknown while Kafka does not answer."""
@@ -54,7 +59,7 @@ class Place:
     def level(self) -> State:
         """The state by which the place is counted and listed: that of an alarm while one still counts."""
         counts = self.leading.last_alarm is not None or self.leading.state == "below_since"
-        return "noisy_count" if counts else self.leading.state
+        return "noisy_count" if counts else _show(self.leading.state)
 
     @property
     def mark(self) -> Mark:
@@ -101,8 +106,27 @@ def find_mark(answer: Answer) -> Mark:
     """Return how strong an alarm is; otherwise the state. With a lower bound at the threshold, noise is no question."""
     threshold = answer.about.threshold if answer.about else None
     if answer.state != "noisy_count" or answer.strength is None or answer.count_at_least >= (threshold or 0):
-        return answer.state
+        return _show(answer.state)
     return answer.strength
+
+
+def _show(state: State) -> State:
+    return "unknown" if state == "paused" else state
+
+
+def find_likely_least(answer: Answer) -> int | None:
+    """Return the number that an alarm far above the level reaches with a chance of 95 % or more; None for others.
+
+    The noise is m or more with the chance e^(-εm), and ε follows from `p_value`. An alarm just above the level is often
+    one of those that noise has raised, so this chance does not hold for it.
+    """
+    most, threshold = answer.count_at_most, answer.about.threshold if answer.about else None
+    if find_mark(answer) != "far_above" or answer.since_at_most is not None or answer.count_at_least:
+        return None
+    if most is None or threshold is None or not answer.p_value:
+        return None
+    epsilon = -math.log(answer.p_value) / (most - threshold + 1)
+    return max(0, most + 1 - math.ceil(-math.log(1 - _LIKELY) / epsilon))
 
 
 def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from monitor.client.known import Answer
 from monitor.config.sections import Language
 from monitor.page.current_places import Place, find_mark
-from monitor.page.languages import Texts, Words, format_machine_time
+from monitor.page.languages import Words, format_machine_time
 
 MOST_ENTRIES: Final = 200
 """The most alarms of a feed: those published last. Readers keep the ones that they have read."""
@@ -25,7 +25,7 @@ def name_feed(language: Language) -> str:
     return f"alarms-{language}.atom"
 
 
-def write_feed(language: Language, texts: Texts, name: str, places: Iterable[Place]) -> bytes:
+def write_feed(language: Language, words: Words, name: str, places: Iterable[Place]) -> bytes:
     """Return the feed, the alarm that was published last first. `name`: that of the monitored area.
 
     An entry has the same id for as long as its alarm counts, so a reader shows it once. The ids depend on `name`, so
@@ -33,10 +33,10 @@ def write_feed(language: Language, texts: Texts, name: str, places: Iterable[Pla
     """
     alarms = [(alarm, place) for place in places for alarm in place.alarms]
     alarms.sort(key=lambda one: (-(one[0].as_of or 0), one[1].name.casefold(), _identify(name, *one)))
-    words, latest = Words(texts), max((alarm.as_of or 0 for alarm, _place in alarms), default=0)
+    texts, latest = words.texts, max((alarm.as_of or 0 for alarm, _place in alarms), default=0)
     feed = Element("feed", {"xmlns": _ATOM, "xml:lang": language})
     _add(feed, "title", texts["title"])
-    _add(feed, "subtitle", texts["all_times_utc"])
+    _add(feed, "subtitle", texts["all_times"].format(zone=words.timezone))
     _add(feed, "id", uuid.uuid5(uuid.NAMESPACE_OID, f"{name}\n{language}").urn)
     _add(feed, "updated", format_machine_time(latest))
     SubElement(SubElement(feed, "author"), "name").text = _clean(name)

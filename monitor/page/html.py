@@ -18,13 +18,14 @@ from markupsafe import Markup
 from monitor.client.known import Answer
 from monitor.config import Config
 from monitor.config.sections import LANGUAGES, Language
-from monitor.config.worst_case import compute_charges
+from monitor.config.worst_case import compute_charges, compute_timing
+from monitor.kinds.all_words import find_words
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.page.current_places import MARKS, STATES, Place, Recount, find_mark
 from monitor.page.feed import name_feed, write_feed
 from monitor.page.languages import Texts, Words, format_machine_time
 from monitor.page.static_files import Static
-from monitor.privacy.alarm_chances import compute_belief
+from monitor.privacy.alarm_chances import compute_belief, find_most_noise
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND
 from monitor.values.wording import PRIORS
@@ -122,6 +123,22 @@ def describe_promise(config: Config) -> Mapping[str, Any]:
     }
 
 
+def count_noise(config: Config, places: int) -> Mapping[str, object]:
+    """Return at how many places noise alone shows an alarm at any time, on average and at most, of how many.
+
+    That many it is if each place has almost half of the threshold, as `check` computes it.
+    """
+    found = [find_words(one, compute_timing(config), places) for one in config.monitors]
+    noisy = sum(one.count_in_sight(find_most_noise(one.threshold)) for one in found if one.threshold is not None)
+    return {"noisy": min(places, math.ceil(noisy)), "places": places}
+
+
+def find_timezone(config: Config) -> str:
+    """Return the time zone of all times on the page."""
+    zones = (config.page.timezone, *(one.find_timezone() for one in config.monitors))
+    return next(filter(None, zones), "UTC")
+
+
 class Html:
     """The template of the page. `setup` is what the script needs to know, `promise` what it says about ε."""
 
@@ -136,11 +153,19 @@ class Html:
         )
         self._template = environment.get_template("page.html")
         self._texts, self._setup, self._static, self._promise = texts, setup, static, promise
+        scripts = {language: _write_script(texts[language]) for language in LANGUAGES}
+        digest = hashlib.sha256(b"".join(scripts.values())).hexdigest()[:16]
+        self._names = {language: f"static/{digest}/{language}.js" for language in LANGUAGES}
+        self.scripts: Mapping[str, bytes] = {self._names[language]: script for language, script in scripts.items()}
+
+    def get_words(self, language: Language, now: int | None) -> Words:
+        """Return the words of a language at an instant: the latest as_of."""
+        return Words(self._texts[language], self._setup["timezone"], now)
 
     def write(self, view: View, shown: Shown) -> bytes:
         """Return a part of the list as a page."""
         texts = self._texts[view.language]
-        words = Words(texts)
+        words = self.get_words(view.language, shown.as_of)
         counted = Counter(place.level for place in shown.places)
         start = (view.page - 1) * PAGE_SIZE
         return self._template.render(
@@ -163,26 +188,35 @@ class Html:
             pages=count_pages(len(shown.places)),
             previous=View(view.language, view.page - 1).name,
             next=View(view.language, view.page + 1).name,
-            audit=_write_audit_line(words, shown.recount, self._promise),
+            audit=_write_audit_line(words, shown.recount),
+            paid=texts["epsilon_paid"].format(epsilon=shown.recount.epsilon_at_most) if shown.recount else "",
             promise=self._promise,
+            timezone=words.timezone,
+            texts=self._names[view.language],
             picture=self._draw_beliefs(texts),
             public_key=self._setup.get("publicKey"),
             known=counted["unknown"] < len(shown.places),  # with a forged answer, every place is unknown
-            setup=self._write_setup(view, texts),
+            setup=self._write_setup(view),
         ).encode()
 
     def write_feed(self, language: Language, name: str, places: Sequence[Place]) -> bytes:
         """Return the feed of the alarms in a language. `name`: that of the monitored area."""
-        return write_feed(language, self._texts[language], name, places)
+        return write_feed(language, self.get_words(language, None), name, places)
 
     def _draw_beliefs(self, texts: Texts) -> Markup:
         labels = Labels(texts["belief"].format(**self._promise), texts["belief_before"], texts["belief_after"])
         return Markup(draw_beliefs(self._promise["exact"], labels))  # noqa: S704  # its words are escaped
 
-    def _write_setup(self, view: View, texts: Texts) -> Markup:
-        setup = {**self._setup, "language": view.language, "first": view.first, "texts": texts}
+    def _write_setup(self, view: View) -> Markup:
+        about = {"language": view.language, "first": view.first, "texts": self._names[view.language]}
+        setup = {**self._setup, **about}
         # "<" could end the element; in a JSON string it may be written as an escape.
         return Markup(json.dumps(setup, ensure_ascii=False).replace("<", "\\u003c"))  # noqa: S704  # escaped above
+
+
+def _write_script(texts: Texts) -> bytes:
+    """Return the texts of a language as a module of the script, which browsers keep."""
+    return f"export default {json.dumps(texts, ensure_ascii=False)};\n".encode()
 
 
 def _describe(place: Place, words: Words) -> dict[str, Any]:
@@ -215,15 +249,10 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
     }
 
 
-def _write_audit_line(words: Words, recount: Recount | None, promise: Mapping[str, Any]) -> str:
+def _write_audit_line(words: Words, recount: Recount | None) -> str:
     if recount is None:
         return ""
-    result = {
-        "up_to": f"{words.format_time(recount.up_to)} UTC",
-        "false": recount.false,
-        "epsilon": recount.epsilon_at_most,
-        **promise,
-    }
+    result = {"up_to": words.format_time(recount.up_to), "false": recount.false}
     if recount.since is None:
         return words.texts["audit"].format(**result)
     return words.texts["audit_between"].format(since=words.format_time(recount.since), **result)

@@ -6,15 +6,17 @@ import json
 import math
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from importlib import resources
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from monitor.client.known import About, Answer
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.errors import ConfigError, Problem
-from monitor.time.instants import format_instant, to_datetime
+from monitor.page.current_places import find_likely_least
+from monitor.time.instants import DAY, format_instant, to_datetime, to_instant
 
 Texts = Mapping[str, str]
 
@@ -29,8 +31,8 @@ def read_texts(language: Language) -> Texts:
     return texts
 
 
-def build_texts(settings: PageSettings) -> dict[Language, Texts]:
-    """Return the texts of all languages.
+def build_texts(settings: PageSettings, noise: Mapping[str, object] | None = None) -> dict[Language, Texts]:
+    """Return the texts of all languages. `noise`: what they say about alarms that only noise raises, if it is known.
 
     Raises:
         ConfigError: `page.texts` has an unknown key, or a text with a placeholder that this key does not have.
@@ -38,14 +40,16 @@ def build_texts(settings: PageSettings) -> dict[Language, Texts]:
     problems = tuple(_find_problems(settings))
     if problems:
         raise ConfigError("page.texts", problems)
-    return {language: _build_texts(language, settings) for language in LANGUAGES}
+    return {language: _build_texts(language, settings, noise) for language in LANGUAGES}
 
 
-def _build_texts(language: Language, settings: PageSettings) -> Texts:
+def _build_texts(language: Language, settings: PageSettings, noise: Mapping[str, object] | None) -> Texts:
     title = {} if settings.title is None else {"title": settings.title}
     texts = {**read_texts(language), **title, **settings.texts.get(language, {})}
     if settings.counted_percent is not None:
         texts["safe_not"] += texts["safe_counted"].format(percent=settings.counted_percent)
+    if noise is not None:
+        texts["just_above_means"] += texts["just_above_noise"].format(**noise)
     return texts
 
 
@@ -90,16 +94,20 @@ _UNITS: Final = (("days", 1_440), ("hours", 60), ("minutes", 1))
 
 
 class Words:
-    """The words of one language. `reason` replaces the reason of an answer."""
+    """The words of one language. `reason` replaces the reason of an answer.
 
-    def __init__(self, texts: Texts) -> None:
-        self.texts = texts
+    `timezone`: that of all times. `now`: the latest as_of, an instant; some advice holds only for a day.
+    """
+
+    def __init__(self, texts: Texts, timezone: str = "UTC", now: int | None = None) -> None:
+        self.texts, self.timezone = texts, timezone
+        self._zone, self._now = ZoneInfo(timezone), now
 
     def format_time(self, time: datetime | int | None) -> str:
-        """Return a time or an instant as text in UTC, such as `6 Jan 2026, 14:00`; a dash for None."""
-        moment = to_datetime(time) if isinstance(time, int) else time
-        if moment is None:
+        """Return a time or an instant as text in the time zone, such as `6 Jan 2026, 14:00`; a dash for None."""
+        if time is None:
             return "–"
+        moment = (to_datetime(time) if isinstance(time, int) else time).astimezone(self._zone)
         month, clock = self.texts["months"].split()[moment.month - 1], f"{moment:%H:%M}"
         return self.texts["date"].format(day=moment.day, month=month, year=moment.year, time=clock)
 
@@ -147,6 +155,28 @@ class Words:
             return key
         return f"at_least{suffix}" if answer.count_at_most is None else f"between{suffix}"
 
+    def _describe_publication(self, answer: Answer) -> str:
+        """Return when an alarm was published, if this is not its moment, and whether that is today."""
+        if answer.as_of is None or answer.about is None:
+            return ""
+        is_later = answer.as_of != to_instant(answer.about.end)
+        published = self.texts["published"].format(as_of=self.format_time(answer.as_of)) if is_later else ""
+        is_new = self._now is not None and self._find_day(answer.as_of) == self._find_day(self._now)
+        return published + (self.texts["new_today"] if is_new else "")
+
+    def _find_day(self, instant: int) -> date:
+        return to_datetime(instant).astimezone(self._zone).date()
+
+    def _advise_to_avoid(self, about: About | None) -> str:
+        """Return the advice that holds only for a day after the moment of an alarm; empty later."""
+        is_old = about is not None and self._now is not None and self._now - to_instant(about.end) > DAY
+        return "" if is_old else self.texts["avoid"]
+
+    def _describe_likely(self, answer: Answer) -> str:
+        """Return the range in which the number is with a chance of 95 %; empty if it is not known."""
+        least = find_likely_least(answer)
+        return "" if least is None else self.texts["likely"].format(least=least, most=answer.count_at_most)
+
     def _fill(self, key: str, answer: Answer, reason: str, **more: str) -> str:
         about = answer.about
         since = about.counted_since if about else None
@@ -156,6 +186,9 @@ class Words:
             in_all=self._describe_all("in_all", answer),
             whole=self._describe_all("whole", answer),
             strength=self._describe_strength(answer),
+            published=self._describe_publication(answer),
+            avoid=self._advise_to_avoid(about),
+            likely=self._describe_likely(answer),
             threshold=about.threshold if about else None,
             most=answer.count_at_most,
             least=answer.count_at_least,

@@ -20,7 +20,7 @@ from monitor.observe.health import Endpoint
 from monitor.page.board import Board
 from monitor.page.current_places import Present
 from monitor.page.folder import Folder
-from monitor.page.html import Html, describe_promise
+from monitor.page.html import Html, count_noise, describe_promise, find_timezone
 from monitor.page.languages import build_texts
 from monitor.page.metrics import PageMetrics
 from monitor.page.reader import Polled, TopicReader
@@ -79,7 +79,8 @@ class Page:
             lambda: self.present.silent_seconds, lambda: self._unverified, lambda: self._unwritten, self._list_ended
         )
         self.folder, static, background = Folder(out), read_static(), _read_background(settings.background)
-        html = Html(build_texts(settings), _describe_setup(config, background), static, describe_promise(config))
+        texts = build_texts(settings, count_noise(config, len(registry.ids)))
+        html = Html(texts, _describe_setup(config, background), static, describe_promise(config))
         self._files = SiteFiles(self.present, self.folder, html, static, background, settings.audit_file)
         self._polled: queue.Queue[Polled | ValidConfig] = queue.Queue(_WAITING)
         self._stop = threading.Event()
@@ -203,6 +204,7 @@ def _describe_setup(config: Config, background: bytes | None) -> dict[str, Any]:
     setup: dict[str, Any] = {
         "unreachableMs": config.page.unreachable_after // MILLISECOND,
         "background": background is not None,
+        "timezone": find_timezone(config),
     }
     if config.signing.public_key is not None:
         setup["publicKey"] = config.signing.public_key

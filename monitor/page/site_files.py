@@ -56,6 +56,7 @@ class SiteFiles:
     ) -> None:
         self._present, self._folder, self._html, self._audit = present, folder, html, audit
         fixed = {f"static/{static.build}/{name}": content for name, content in static.files.items()}
+        fixed |= html.scripts
         fixed["openapi.json"] = _encode(read_openapi())
         if background is not None:
             fixed["background.geojson"] = background

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+import zoneinfo
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -31,6 +32,7 @@ from monitor.time.instants import (
     parse_instant,
 )
 from monitor.values.person_key import GET_KEY, KEY_FORMAT, is_key
+from monitor.values.similar_names import find_similar
 
 MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12
@@ -216,6 +218,18 @@ def _parse_person_key(value: object) -> SecretStr:
     return SecretStr(text)
 
 
+def _parse_timezone(value: object) -> str:
+    what = "the IANA name of a time zone, such as Asia/Tokyo"
+    if not isinstance(value, str):
+        raise make_value_error(what)
+    try:
+        zoneinfo.ZoneInfo(value)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder, such as Europe
+        near = find_similar(value, sorted(zoneinfo.available_timezones()))
+        raise make_value_error(what, f"Did you mean {near}?" if near else "") from None
+    return value
+
+
 Duration = Annotated[int, *_make_duration(0)]
 PositiveDuration = Annotated[int, *_make_duration(MILLISECOND)]
 SlotLength = Annotated[int, *_make_duration(SECOND)]
@@ -247,6 +261,9 @@ TopicName = Annotated[
 ]
 ServerAddress = Annotated[str, *_make_text(_ADDRESS, "a host and a port such as localhost:9092 or [::1]:9092")]
 Origin = Annotated[str, *_make_text(_ORIGIN, "an origin such as https://www.example.org, without path and semicolon")]
+Timezone = Annotated[
+    str, PlainValidator(_parse_timezone), WithJsonSchema({"type": "string", "examples": ["Asia/Tokyo"]})
+]
 Line = Annotated[str, *_make_text(_LINE, "a string on one line, not empty", {})]
 PublicKey = Annotated[str, PlainValidator(_parse_public_key), WithJsonSchema({"type": "string"})]
 LocationId = Annotated[

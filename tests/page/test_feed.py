@@ -13,7 +13,7 @@ from monitor.config import Location
 from monitor.config.sections import LANGUAGES, Language
 from monitor.page.current_places import Place
 from monitor.page.feed import MOST_ENTRIES, write_feed
-from monitor.page.languages import read_texts
+from monitor.page.languages import Words, read_texts
 from monitor.time.instants import DAY, HOUR, to_datetime
 
 ATOM: Final = {"": "http://www.w3.org/2005/Atom"}
@@ -30,7 +30,7 @@ def make_place(name: str, hour: int, valid_until: int = 5 * DAY) -> Place:
 
 def read_feed(places: list[Place], language: Language = "en", name: str = "town") -> Element:
     """Return the feed of these places."""
-    return fromstring(write_feed(language, read_texts(language), name, places))  # noqa: S314  # our own feed
+    return fromstring(write_feed(language, Words(read_texts(language)), name, places))  # noqa: S314  # our own feed
 
 
 def find_text(element: Element, tag: str) -> str:
@@ -55,7 +55,7 @@ def test_feed_has_each_alarm(language: Language) -> None:
     for title in ("means", "not", "do"):
         assert texts[title] in find_text(latest, "content")
     assert "14" in find_text(latest, "summary")
-    assert find_text(feed, "subtitle") == texts["all_times_utc"]
+    assert find_text(feed, "subtitle") == texts["all_times"].format(zone="UTC")
     assert [link.get("href") for link in feed.findall("link", ATOM)] == [f"alarms-{language}.atom", f"{language}.html"]
 
 

@@ -204,7 +204,7 @@ def test_alarm_stays_in_sight(page: Served) -> None:
 
 def test_html_has_every_place(page: Served, shared: Town) -> None:
     """The HTML names every place, in each language, with its state in words, and escapes what it shows."""
-    for language, word in (("en", "Silent"), ("de", "Still"), ("ja", "休止中")):
+    for language, word in (("en", "Unknown"), ("de", "Unbekannt"), ("ja", "不明")):
         text = page.read(f"{language}.html").decode()
         assert all((place.name or place.id).replace("'", "&#39;") in text for place in shared.parts.locations)
         assert f'<html lang="{language}">' in text
@@ -389,10 +389,7 @@ def test_recount_is_shown(town: Town, open_page: OpenPage, tmp_path: Path, event
 
     eventually(lambda: shown() == "")
     file.write_text('{"up_to": "2026-01-06T00:30:00+00:00", "false": 0, "epsilon_at_most": "1/2"}')
-    line = (
-        "Recounted independently up to 6 Jan 2026, 00:30 UTC: 0 false. ε for each person: 3 stated, 3 in the worst "
-        "case of this configuration, 1/2 charged so far at most."
-    )
+    line = "An independent program has recounted all answers up to 6 Jan 2026, 00:30: 0 false."
     eventually(lambda: shown() == line)
     for up_to in ('"14:00"', "1400", "null"):
         file.write_text(f'{{"up_to": {up_to}, "false": 0, "epsilon_at_most": "1/2"}}')

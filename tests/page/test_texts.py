@@ -19,7 +19,7 @@ from monitor.page.languages import Words, build_texts, read_texts
 from monitor.time.instants import DAY, HOUR, to_datetime
 
 PAGE = Path(__file__).parents[2] / "monitor" / "page"
-SUBJECTS = (*STATES, "between", "at_least", "hot_spot", "below_since", "fresh_count", *get_args(Strength))
+SUBJECTS = (*STATES, "paused", "between", "at_least", "hot_spot", "below_since", "fresh_count", *get_args(Strength))
 REASONS: dict[State, tuple[Reason, ...]] = {
     "safe": ("below_threshold",),
     "noisy_count": ("noisy",),

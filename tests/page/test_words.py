@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,19 +15,22 @@ import pytest
 from monitor.client.known import About, Answer
 from monitor.config.sections import LANGUAGES, Language
 from monitor.page.answers import describe_answer
+from monitor.page.current_places import find_likely_least
 from monitor.page.languages import Words, read_texts
-from monitor.time.instants import DAY, to_datetime
+from monitor.time.instants import DAY, HOUR, format_instant, to_datetime
 
 SCRIPT: Final = Path(__file__).parents[2] / "monitor" / "page" / "static" / "words.js"
 PROGRAM: Final = """
 const { Words } = await import(process.argv[1]);
-const [language, texts, answers, since] = JSON.parse(process.argv[2]);
-const words = new Words(texts, language);
+const [language, texts, now, answers, since] = JSON.parse(process.argv[2]);
+const words = new Words(texts, language, "Asia/Tokyo");
+words.now = now;
 const describe = (answer) => [words.short(answer), ...words.lines(answer, []), ...words.sections(answer).flat()];
 const [below, ...alarms] = since;
 console.log(JSON.stringify([answers.map(describe), alarms.map((alarm) => words.lines(below, [alarm]))]));
 """
 START, SINCE, END = (to_datetime(instant) for instant in (DAY, 2 * DAY, 3 * DAY))
+NOW: Final = 3 * DAY + 2 * HOUR
 ABOUT: Final = About("places", "over_time", START, END, 60, counted_since=SINCE)
 PLAIN: Final = About("places", "over_time", START, END, 60)
 ANSWERS: Final = {
@@ -44,6 +49,9 @@ ANSWERS: Final = {
     ),
     "an alarm just above": Answer(
         "noisy_count", "noisy", 3 * DAY, 4 * DAY, 64, about=PLAIN, p_value=0.064, strength="just_above"
+    ),
+    "an alarm that was published later": Answer(
+        "noisy_count", "noisy", 3 * DAY, 4 * DAY, 64, about=About("noon", "at_times", SINCE, SINCE, 60)
     ),
     "an upper bound": Answer(
         "bounded", "no_threshold", 3 * DAY, 4 * DAY, 90, about=About("curve", "upper_bound", START, END)
@@ -75,11 +83,13 @@ def test_browser_and_server_agree(node: str, language: Language) -> None:
     described = [
         [describe_answer(answer, answer.reason) for answer in each] for each in (ANSWERS.values(), (BELOW, *ALARMS))
     ]
-    sent: list[Any] = [language, dict(texts), *described]
+    sent: list[Any] = [language, dict(texts), format_instant(NOW), *described]
     command = [node, "--input-type=module", "--eval", PROGRAM, SCRIPT.as_uri(), json.dumps(sent)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env={"TZ": "UTC"})
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, env={"TZ": "America/New_York"}
+    )
     answers, lines = json.loads(result.stdout)
-    words = Words(texts)
+    words = Words(texts, "Asia/Tokyo", NOW)
     assert answers == [describe(words, answer) for answer in ANSWERS.values()]
     assert lines == [words.list_lines(BELOW, BELOW.reason, [alarm]) for alarm in ALARMS]
 
@@ -103,7 +113,7 @@ def test_alarm_says_how_strong_it_is(language: Language) -> None:
     words = Words(read_texts(language))
     just, far = ("".join(describe(words, ANSWERS[f"an alarm {strength} above"])) for strength in ("just", "far"))
     assert re.search(r"\b7 ?%", just)
-    assert "%" not in far
+    assert read_texts(language)["just_above_means"].partition("{")[0] not in far
     assert far.count(read_texts(language)["far_above_means"]) == 1
 
 
@@ -122,3 +132,34 @@ def test_since_then_is_since_the_alarm_above(language: Language) -> None:
     other = words.list_lines(BELOW, BELOW.reason, [ALARMS[1]])[1]
     assert not other.startswith(start)
     assert words.format_time(SINCE) in other
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_alarm_says_when_published(language: Language) -> None:
+    """An alarm names when it was published, if that is later than its moment, and is new on that day of the place."""
+    texts, alarm = read_texts(language), ANSWERS["an alarm that was published later"]
+    same_day, next_day = (
+        Words(texts, "Asia/Tokyo", 3 * DAY + hours * HOUR).list_lines(alarm, alarm.reason, [alarm])[0]
+        for hours in (14, 15)  # Tokyo is nine hours ahead
+    )
+    published = texts["published"].format(as_of=Words(texts, "Asia/Tokyo").format_time(3 * DAY))
+    assert same_day.endswith(published + texts["new_today"])
+    assert next_day.endswith(published)
+    assert texts["published"].partition("{")[0] not in "".join(Words(texts).list_lines(ALARMS[0], "noisy", [ALARMS[0]]))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_advice_to_avoid_ends(language: Language) -> None:
+    """A day after the moment of an alarm, nobody is advised to avoid the place for now."""
+    texts, alarm = read_texts(language), ANSWERS["an alarm far above"]
+    for now, advised in ((4 * DAY, True), (4 * DAY + 1, False)):
+        assert (texts["avoid"] in "".join(describe(Words(texts, now=now), alarm))) is advised
+
+
+def test_likely_range_only_far_above() -> None:
+    """An alarm far above the level has the number that its count reaches with 95 %, from ε; others have none."""
+    far = Answer("noisy_count", "noisy", 0, DAY, 755, about=PLAIN, p_value=math.exp(-0.2 * 696), strength="far_above")
+    assert find_likely_least(far) == 741
+    assert "741" in "".join(describe(Words(read_texts("en")), far))
+    for change in ({"strength": "just_above"}, {"count_at_least": 3}, {"since_at_most": 755}, {"p_value": None}):
+        assert find_likely_least(replace(far, **change)) is None

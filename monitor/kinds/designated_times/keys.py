@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, time
@@ -19,8 +18,7 @@ from monitor.privacy.payments import Charge, charge_at_times
 from monitor.time.instants import SECOND, YEAR, format_instant, parse_instant, to_datetime, to_instant
 from monitor.time.schedule import Schedule
 from monitor.time.times_of_day import WEEK_DAYS, TimeOfDay, read_time_of_day
-from monitor.values.similar_names import find_similar
-from monitor.values.single_values import Epsilon, PositiveDuration, make_value_error
+from monitor.values.single_values import Epsilon, PositiveDuration, Timezone, make_value_error
 from monitor.values.whole_slots import report_too_short
 
 _SECONDS_PER_HOUR: Final = 60 * 60
@@ -75,25 +73,10 @@ def _format_clock_time(number: int) -> str:
     return f"{hours // 60}:{hours % 60:02}:{rest:02}"
 
 
-def _parse_timezone(value: object) -> str:
-    what = "the IANA name of a time zone, such as Asia/Tokyo"
-    if not isinstance(value, str):
-        raise make_value_error(what)
-    try:
-        zoneinfo.ZoneInfo(value)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder, such as Europe
-        near = find_similar(value, sorted(zoneinfo.available_timezones()))
-        raise make_value_error(what, f"Did you mean {near}?" if near else "") from None
-    return value
-
-
 DesignatedTime = Annotated[
     str,
     PlainValidator(_parse_designated_time),
     WithJsonSchema({"type": "string", "examples": ["18:00", "Mon-Fri 18:00", "2026-11-20T18:00:00Z"]}),
-]
-Timezone = Annotated[
-    str, PlainValidator(_parse_timezone), WithJsonSchema({"type": "string", "examples": ["Asia/Tokyo"]})
 ]
 
 
@@ -121,6 +104,10 @@ class TimedMonitor(ConfiguredMonitor):
     def schedule(self) -> Schedule:
         """All designated times."""
         return Schedule.of(self.at, self.timezone)
+
+    def find_timezone(self) -> str | None:
+        """Return the value of the key `timezone`."""
+        return self.timezone
 
     def count_most_times(self, period: int) -> int:
         """Return the maximum number of designated times in a half-open interval of length `period` (microseconds).

@@ -11,8 +11,8 @@ import { Words } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const setup = JSON.parse(byId("setup").textContent);
-const words = new Words(setup.texts, setup.language);
-const { texts } = words;
+const { default: texts } = await import(new URL(setup.texts, document.baseURI));
+const words = new Words(texts, setup.language, setup.timezone);
 const store = new Store(setup);
 const mine = new MyPlaces();
 const visit = new LastVisit();
@@ -96,7 +96,7 @@ function showCounts() {
   for (const state of STATES) buttons[state].querySelector("b").textContent = words.number.format(counts[state]);
   buttons.bounded.parentElement.hidden = !counts.bounded && choice.state !== "bounded";
   const latest = store.at ?? store.asOf;
-  const asOf = latest ? words.time(latest, true) : null;
+  const asOf = latest ? `${words.time(latest)} ${words.zone}` : null;
   const signed = byId("signed");
   if (signed) signed.hidden = counts.unknown === store.ids.length; // with a forged answer, every place is unknown
   byId("as-of").textContent = asOf ? words.fill("as_of_line", { as_of: asOf }) : texts.nothing_yet;
@@ -122,8 +122,8 @@ function showBanner() {
   const banner = byId("banner");
   const age = store.asOf ? store.clock.now() - Date.parse(store.asOf) : 0;
   let [text, kind] = ["", ""];
-  if (store.at !== null) [text, kind] = [words.fill("past", { as_of: words.time(store.at, true) }), "past"];
-  else if (!store.reachable) [text, kind] = [words.fill("unreachable_banner", { since: words.time(store.lostAt, true) }), "lost"];
+  if (store.at !== null) [text, kind] = [words.fill("past", { as_of: words.time(store.at) }), "past"];
+  else if (!store.reachable) [text, kind] = [words.fill("unreachable_banner", { since: words.time(store.lostAt) }), "lost"];
   else if (age > 2 * store.slotMs) [text, kind] = [texts.stale, "stale"];
   banner.hidden = !text;
   banner.className = `banner ${kind}`;
@@ -132,6 +132,7 @@ function showBanner() {
 }
 
 function onChange({ detail }) {
+  words.now = store.at ?? store.asOf;
   showBanner();
   const counts = showCounts();
   timeline.say();

@@ -11,7 +11,7 @@ export function describe(row, { store, words }) {
   const parts = shown.map((known, index) => statement(known, words, index === 0));
   const seen = store.seen[row];
   if (store.known[row].state === "unknown" && seen) {
-    const before = { state: words.texts[seen.state], as_of: words.time(seen.as_of, true) };
+    const before = { state: words.texts[markOf(seen)], as_of: words.time(seen.as_of) };
     parts.unshift(element("p", { class: "before" }, words.fill("before", before)));
   }
   return parts;
@@ -24,7 +24,7 @@ function statement(known, words, leads) {
   const sections = leads ? [means, act, not] : [means, not];
   const list = element("dl", {}, ...sections.flatMap(([title, text]) => pair(title, text)));
   for (const name of ["as_of", "valid_until"]) {
-    if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name], true))));
+    if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name]))));
   }
   const question = known.kind && element("p", { class: "question" },
     element("b", {}, texts[markOf(known)]), ` · ${words.question(known)}`);
@@ -35,7 +35,7 @@ const pair = (title, text) => [element("dt", {}, title), element("dd", {}, text)
 
 /** The certain interval of the number of people, as of one tick, with a mark at the threshold. A noisy count is of an
  * earlier tick than the lower bound beside it, so it is drawn from 0. */
-function interval({ state, count_at_least: bound, count_at_most: most, threshold }, words) {
+function interval({ state, count_at_least: bound, likely_at_least: likely, count_at_most: most, threshold }, words) {
   if (most === undefined || !threshold) return null;
   const least = state === "safe" ? bound : 0;
   const scale = Math.max(most, threshold) * 1.15;
@@ -43,11 +43,17 @@ function interval({ state, count_at_least: bound, count_at_most: most, threshold
   const bar = element("span", { class: "bar" });
   bar.style.left = percent(least);
   bar.style.width = percent(Math.max(most - least, scale / 200));
+  const sure = likely === undefined ? null : element("span", { class: "bar likely" });
+  if (sure) {
+    bar.classList.add("certain");
+    sure.style.left = percent(likely);
+    sure.style.width = percent(Math.max(most - likely, scale / 200));
+  }
   const mark = element("span", { class: "threshold" });
   mark.style.left = percent(threshold);
   const label = words.fill("interval", { least, most, threshold });
   const scaleText = element("span", { class: "ends", "aria-hidden": "true" }, `${least}–${most}`);
-  const track = element("span", { class: "track", role: "img", "aria-label": label }, bar, mark);
+  const track = element("span", { class: "track", role: "img", "aria-label": label }, bar, sure, mark);
   return element("p", { class: "interval" }, element("span", { class: "label" }, words.texts.interval_label), track, scaleText);
 }
 
@@ -82,7 +88,7 @@ async function published(id, words) {
     const published = since === until ? words.time(since) : `${words.time(since)} – ${words.time(until)}`;
     const when = moment ? [words.time(moment), element("small", {}, ` (${published})`)] : [published];
     return element("li", { class: period.state }, element("span", { class: "when" }, ...when),
-      element("b", {}, words.texts[period.state]), ` ${words.short(known)}`);
+      element("b", {}, words.texts[markOf(period)]), ` ${words.short(known)}`);
   });
   const bounds = history.filter((period) => period.state === "bounded");
   const monitors = [...new Set(bounds.map((period) => period.monitor))];

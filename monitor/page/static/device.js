@@ -3,7 +3,7 @@
 import { levelOf } from "./store.js";
 
 const PREFIX = "location-monitor.";
-const CODES = { noisy_count: "n", paused: "p", unknown: "u", safe: "s" };
+const CODES = { noisy_count: "n", unknown: "u", bounded: "b", safe: "s" };
 const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, code]) => [code, name]));
 
 function load(name) {

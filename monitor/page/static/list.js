@@ -75,7 +75,8 @@ export class List {
     const was = store.at === null ? visit.was(store.ids[row], level) : null;
     const meters = nearby(row);
     const starred = mine.has(store.ids[row]);
-    const signature = JSON.stringify([known, alarms, was, meters === null ? null : Math.round(meters), starred]);
+    const lines = words.lines(known, alarms);
+    const signature = JSON.stringify([known, alarms, lines, was, meters === null ? null : Math.round(meters), starred]);
     let node = this.#nodes.get(row);
     if (!node) {
       const summary = element("summary");
@@ -91,7 +92,7 @@ export class List {
         icon(known.mark),
         element("bdi", { class: "name" }, store.names[row], starred ? icon("star", "star") : ""),
         element("span", { class: "state" }, words.texts[known.mark]),
-        ...words.lines(known, alarms).map((line) => element("span", { class: "short" }, line)),
+        ...lines.map((line) => element("span", { class: "short" }, line)),
         ...this.#notes(was, meters),
       );
       this.#fill(row);

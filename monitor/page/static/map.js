@@ -448,14 +448,6 @@ function drawMark(context, state, colour, paper, dense) {
     context.lineWidth = dense ? 5 : 2.6;
     context.stroke();
     path([], false);
-  } else if (state === "paused") {
-    path([[3, 3], [21, 3], [21, 21], [3, 21]]);
-    outline(paper, dense ? 5 : 2.6);
-    context.beginPath();
-    for (const x of [9.2, 14.8]) {
-      context.moveTo(x, 8);
-      context.lineTo(x, 16);
-    }
   } else {
     path([[12, 1.8], [22.2, 12], [12, 22.2], [1.8, 12]]);
     outline(paper, dense ? 4 : 2.2);

@@ -4,7 +4,7 @@
 
 import { PageClock } from "./clock.js";
 
-export const STATES = ["noisy_count", "paused", "unknown", "bounded", "safe"]; // the levels, the most cautious one first
+export const STATES = ["noisy_count", "unknown", "bounded", "safe"]; // the levels, the most cautious one first
 const NOTHING = { state: "unknown", reason: "nothing_published" };
 const READ_MS = 10_000; // between two reads of the states
 const RETRY_MS = 3000;
@@ -31,18 +31,21 @@ export function nameOf(id) {
 }
 
 /** What the list shows by a symbol and a word, in its order. An alarm whose strength is not known is between the others. */
-export const MARKS = ["far_above", "noisy_count", "just_above", "paused", "unknown", "bounded", "safe"];
+export const MARKS = ["far_above", "noisy_count", "just_above", "unknown", "bounded", "safe"];
+
+/** A place that is paused is shown as unknown: the line below its name says why. */
+const show = (state) => (state === "paused" ? "unknown" : state);
 
 /** How strong an alarm is; otherwise the state. A lower bound at the threshold is sure, whatever the noise. */
 export const markOf = ({ state, strength, threshold, count_at_least: least }) =>
-  (state === "noisy_count" && strength && !(least >= threshold) ? strength : state);
+  (state === "noisy_count" && strength && !(least >= threshold) ? strength : show(state));
 
 /** The state by which a place is counted and shown: that of an alarm while one still counts. */
-export const levelOf = ({ last_alarm: alarm, state }) => (alarm || state === "below_since" ? "noisy_count" : state);
+export const levelOf = ({ last_alarm: alarm, state }) => (alarm || state === "below_since" ? "noisy_count" : show(state));
 
 const hide = (answer, reason) =>
   ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0, since_at_most: undefined,
-    p_value: undefined, strength: undefined });
+    p_value: undefined, strength: undefined, likely_at_least: undefined });
 
 const CAUTION = ["noisy_count", "below_since", "paused", "unknown", "safe", "bounded"];
 
@@ -66,7 +69,7 @@ function summarize(leading, alarms) {
   const known = { ...leading, last_alarm: alarms[0] };
   const counting = leading.state === "noisy_count" ? [...alarms, leading] : alarms;
   const marks = counting.map(markOf).sort((a, b) => MARKS.indexOf(a) - MARKS.indexOf(b));
-  const mark = levelOf(known) === "noisy_count" ? marks[0] ?? "noisy_count" : known.state;
+  const mark = levelOf(known) === "noisy_count" ? marks[0] ?? "noisy_count" : levelOf(known);
   return { ...known, mark, alarmedAt: Math.max(0, ...counting.map(({ end }) => Date.parse(end))) };
 }
 

@@ -2,15 +2,21 @@
 
 const UNITS = [["days", 1440], ["hours", 60], ["minutes", 1]]; // a day is "24 hours": no text has a singular
 
+const DAY_MS = 86_400_000;
+
 /** Whether an answer counts what was reported since this alarm, so that "since then" means its moment. */
 const continues = (known, alarm) => known.state === "below_since" && known.counted_since !== undefined && known.counted_since === alarm.end;
 
 export class Words {
-  constructor(texts, language) {
+  now = null; // the latest as_of, as text: some advice holds only for a day
+
+  /** `zone`: the time zone of all times. */
+  constructor(texts, language, zone) {
     this.texts = texts;
+    this.zone = zone;
     this.months = texts.months.trim().split(/\s+/);
-    const form = { year: "numeric", month: "numeric", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-    this.moment = new Intl.DateTimeFormat("en", { ...form, timeZoneName: "short" });
+    const form = { year: "numeric", month: "numeric", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone };
+    this.moment = new Intl.DateTimeFormat("en", form);
     this.number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
   }
 
@@ -18,13 +24,20 @@ export class Words {
     return this.texts[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
   }
 
-  /** A time in the zone of the visitor, in the form of the text "date". `zone`: with the name of the zone. */
-  time(text, zone = false) {
+  #parts(text) {
+    return Object.fromEntries(this.moment.formatToParts(new Date(text)).map(({ type, value }) => [type, value]));
+  }
+
+  /** A time in the form of the text "date". */
+  time(text) {
     if (!text) return "–";
-    const parts = Object.fromEntries(this.moment.formatToParts(new Date(text)).map(({ type, value }) => [type, value]));
-    const { day, month, year, hour, minute } = parts;
-    const date = this.fill("date", { day, month: this.months[month - 1], year, time: `${hour}:${minute}` });
-    return zone ? `${date} ${parts.timeZoneName}` : date;
+    const { day, month, year, hour, minute } = this.#parts(text);
+    return this.fill("date", { day, month: this.months[month - 1], year, time: `${hour}:${minute}` });
+  }
+
+  #day(text) {
+    const { day, month, year } = this.#parts(text);
+    return `${year}-${month}-${day}`;
   }
 
   /** The lines below the name of a place: the alarms that still count, and the answer that counts now. */
@@ -91,6 +104,22 @@ export class Words {
     return strength ? this.fill(`${strength}_means`, { threshold, percent: Math.ceil(100 * chance) }) : "";
   }
 
+  /** When an alarm was published, if this is not its moment, and whether that is today. */
+  #published({ as_of: asOf, end }) {
+    if (!asOf || !end) return "";
+    const published = Date.parse(asOf) === Date.parse(end) ? "" : this.fill("published", { as_of: this.time(asOf) });
+    return published + (this.now && this.#day(asOf) === this.#day(this.now) ? this.texts.new_today : "");
+  }
+
+  /** The advice that holds only for a day after the moment of an alarm. */
+  #avoid({ end }) {
+    return end && this.now && Date.parse(this.now) - Date.parse(end) > DAY_MS ? "" : this.texts.avoid;
+  }
+
+  #likely({ likely_at_least: least, count_at_most: most }) {
+    return least === undefined ? "" : this.fill("likely", { least, most });
+  }
+
   #fill(key, known, more = {}) {
     const before = known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known);
     return this.fill(key, {
@@ -99,6 +128,9 @@ export class Words {
       in_all: this.#all("in_all", known, before),
       whole: this.#all("whole", known, before),
       strength: this.#strength(known),
+      published: this.#published(known),
+      avoid: this.#avoid(known),
+      likely: this.#likely(known),
       threshold: known.threshold,
       most: known.count_at_most,
       least: known.count_at_least,
