@@ -130,6 +130,47 @@ def test_search_and_filters(browser: Browser, page: Served) -> None:
         assert {url.rpartition("/")[2] for url in requests} <= {"states.json", "ticks.json"}
 
 
+def test_address_keeps_what_is_shown(browser: Browser, page: Served) -> None:
+    """The address has search, state, kind, place and time: a reload, another language and a shared address show them.
+
+    No request names any of them except the file of the time.
+    """
+    with visit(browser, page.url, permissions=["clipboard-read", "clipboard-write"]) as one:
+        one.open()
+        requests: list[str] = []
+        one.tab.on("request", lambda request: requests.append(request.url))
+        one.tab.get_by_role("searchbox").fill("cafe")
+        one.tab.get_by_label("Kind of place").select_option("restaurant")
+        one.chip("Below alarm level").click()
+        one.place("Garden Café").locator("summary").click()
+        names = one.names()
+        one.tab.reload()
+        one.tab.wait_for_selector("html[data-ready]")
+        assert (one.names(), one.tab.get_by_role("searchbox").input_value()) == (names, "cafe")
+        expect(one.place("Garden Café").locator(".statement").first).to_be_visible()
+        one.tab.get_by_role("link", name="Deutsch").click()
+        one.tab.wait_for_selector("html[lang=de][data-ready]")
+        assert one.names() == names
+        one.open("en.html#at=2026-01-08T03:00:00Z&state=noisy_count")
+        expect(one.tab.get_by_role("alert")).to_contain_text("8 Jan 2026, 03:00")
+        one.place("Market Hall").locator("summary").click()
+        one.chip("Share").click()
+        expect(one.chip("The address is copied")).to_be_visible()
+        one.tab.goto(one.tab.evaluate("navigator.clipboard.readText()"))
+        one.tab.reload()
+        expect(one.place("Market Hall").locator(".statement").first).to_be_visible()
+        expect(one.tab.get_by_role("alert")).to_contain_text("8 Jan 2026, 03:00")
+        assert not any(word in url for url in requests for word in ("cafe", "market", "restaurant", "#"))
+
+
+def test_newest_alarms_first(browser: Browser, page: Served) -> None:
+    """On request, the alarms are sorted by their moment alone, the latest first."""
+    with visit(browser, page.url) as one:
+        one.open().chip("Newest alarms first").click()
+        times = one.tab.locator("#list .noisy_count .short:first-of-type").all_inner_texts()
+        assert [text for text in times if "Alarm on" in text][0].startswith("Alarm on 8 Jan 2026, 12:30")
+
+
 def test_empty_list_says_why(browser: Browser, page: Served) -> None:
     """Each filter without a place has a sentence of its own."""
     with visit(browser, page.url) as one:

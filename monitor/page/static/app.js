@@ -1,5 +1,6 @@
 /* The page: replaces the list of the file with one that updates itself, and adds the map and the tools. */
 
+import { readAddress, writeAddress } from "./address.js";
 import { LastVisit, MyPlaces, distance, locate } from "./device.js";
 import { element, icon } from "./dom.js";
 import { List } from "./list.js";
@@ -27,9 +28,11 @@ function chooseLanguage() {
   if (setup.first && wanted && wanted !== setup.language) location.replace(`${wanted}.html${location.search}${location.hash}`);
 }
 
-/** What the visitor has chosen to see. `state`, `only` ("mine" or "changed") and `search` combine. */
-const choice = { state: null, only: null, search: "", near: null };
+/** What the visitor has chosen to see. `state`, `kind`, `only` ("mine" or "changed") and `search` combine. */
+const choice = { state: null, kind: "", only: null, search: "", near: null, newest: false };
+const asked = readAddress(location.hash);
 const buttons = {};
+const fields = {}; // `input`: the search, `kinds`: the choice of a kind
 let said = { asOf: undefined, rows: new Set() }; // the changes of the latest tick
 let order = []; // all rows, sorted by name
 let search;
@@ -48,6 +51,7 @@ const nearby = (row) => {
 function select(found) {
   const shows = (row) =>
     (!choice.state || levelAt(row) === choice.state)
+    && (!choice.kind || store.kinds[row] === choice.kind)
     && (choice.only !== "mine" || mine.has(store.ids[row]))
     && (choice.only !== "changed" || hasChanged(row))
     && (!found || found.rows.has(row));
@@ -56,15 +60,16 @@ function select(found) {
     const far = new Map(rows.map((row) => [row, nearby(row) ?? Infinity]));
     return rows.sort((a, b) => far.get(a) - far.get(b));
   }
+  const latest = (a, b) => store.known[b].alarmedAt - store.known[a].alarmedAt;
+  if (choice.newest) return rows.sort(latest);
   const buckets = Object.fromEntries(MARKS.map((mark) => [mark, []]));
   for (const row of rows) buckets[store.known[row].mark].push(row);
-  const latest = (a, b) => store.known[b].alarmedAt - store.known[a].alarmedAt;
   return MARKS.flatMap((mark) => buckets[mark].sort(latest));
 }
 
 /** Says why the list is empty, or that a search has found only similar names. */
 function explain(rows, found) {
-  const chosen = [choice.state, choice.only, found && "search"].filter(Boolean);
+  const chosen = [choice.state, choice.only, choice.kind && "kind", found && "search"].filter(Boolean);
   let text = "";
   if (!rows.length) text = words.fill(chosen.length === 1 ? `none_${chosen[0]}` : "none_both", { search: choice.search.trim() });
   else if (found?.similar) text = words.fill("similar", { search: choice.search.trim() });
@@ -83,12 +88,37 @@ function refresh() {
     count: words.number.format(rows.length), total: words.number.format(store.ids.length),
   });
   for (const [name, button] of Object.entries(buttons)) {
-    const pressed = { near: choice.near !== null, mine: choice.only === "mine", changed: choice.only === "changed" }[name]
+    const pressed = { near: choice.near !== null, newest: choice.newest, mine: choice.only === "mine", changed: choice.only === "changed" }[name]
       ?? choice.state === name;
     button.setAttribute("aria-pressed", String(pressed));
   }
   const changed = order.filter(hasChanged).length;
   buttons.changed.querySelector("b").textContent = changed ? words.number.format(changed) : "";
+  keepAddress();
+}
+
+/** Writes what is shown into the address, so that a reload, a bookmark and the other languages show it too. */
+function keepAddress() {
+  const place = store.ids[list.selected];
+  const hash = writeAddress({ ...choice, place, newest: choice.newest ? "1" : "", at: store.at });
+  if (hash !== location.hash) history.replaceState(null, "", location.pathname + location.search + hash);
+  for (const link of document.querySelectorAll(".languages a")) link.hash = hash;
+}
+
+/** Chooses what an address asks for. */
+function choose({ search: text, state, kind, newest }) {
+  const { input, kinds } = fields;
+  if (STATES.includes(state)) choice.state = state;
+  if (text) input.value = choice.search = text;
+  if (kinds && store.kinds.includes(kind)) kinds.value = choice.kind = kind;
+  if (newest) choice.newest = true;
+}
+
+/** Shows the time and opens the place that an address asks for. */
+async function reveal({ at, place }) {
+  if (at) await store.show(at).catch(() => store.show(null));
+  const row = store.ids.indexOf(place);
+  if (row >= 0) list.open(row);
 }
 
 function showCounts() {
@@ -172,6 +202,19 @@ async function findNear() {
   refresh();
 }
 
+/** Returns the choice of a kind of place; null if there are no two kinds. */
+function buildKinds() {
+  const kinds = [...new Set(store.kinds.filter(Boolean))].sort(new Intl.Collator(setup.language).compare);
+  if (kinds.length < 2) return null;
+  const options = ["", ...kinds].map((kind) => element("option", { value: kind }, kind || texts.all_kinds));
+  const chosen = element("select", { class: "chip", "aria-label": texts.kind }, ...options);
+  chosen.addEventListener("change", () => {
+    choice.kind = chosen.value;
+    refresh();
+  });
+  return chosen;
+}
+
 function buildTools() {
   const input = element("input", {
     type: "search", placeholder: texts.search, "aria-label": texts.search, autocomplete: "off", spellcheck: "false",
@@ -180,12 +223,14 @@ function buildTools() {
     choice.search = input.value;
     refresh();
   });
+  Object.assign(fields, { input, kinds: buildKinds() });
   const more = element("button", { type: "button", class: "chip more-tools", "aria-expanded": "false" }, texts.tools);
   more.addEventListener("click", () => {
     more.setAttribute("aria-expanded", String(more.getAttribute("aria-expanded") === "false"));
   });
   const toggle = (only) => () => { choice.only = choice.only === only ? null : only; };
-  byId("tools").append(input, more, element("div", { class: "chips" },
+  byId("tools").append(input, more, element("div", { class: "chips" }, fields.kinds,
+    toggleButton("newest", [texts.newest], () => { choice.newest = !choice.newest; }),
     toggleButton("near", [texts.near], findNear),
     toggleButton("mine", [icon("star"), texts.mine], toggle("mine")),
     toggleButton("changed", [`${texts.changed} `, element("b", {})], toggle("changed")),
@@ -205,6 +250,7 @@ function buildViews() {
     const selected = event.target.open ? row : null;
     list.select(selected);
     map.select(selected);
+    keepAddress();
   }, true);
   timeline = new Timeline({ store, words });
   byId("tools").after(timeline.root);
@@ -259,8 +305,10 @@ async function start() {
       buildCounts();
       buildTools();
       buildViews();
+      choose(asked);
     }
     onChange(event);
+    if (event.detail.first) reveal(asked);
     if (store.asOf !== ticked) {
       ticked = store.asOf;
       timeline.update().catch(() => {});
@@ -268,6 +316,13 @@ async function start() {
     document.documentElement.dataset.ready = "true";
   });
   store.addEventListener("beat", showBanner);
+  addEventListener("hashchange", () => {
+    const wanted = readAddress(location.hash);
+    if (!store.known.length || !Object.keys(wanted).length) return;
+    choose(wanted);
+    refresh();
+    reveal(wanted);
+  });
   await store.start();
   addEventListener("pagehide", () => visit.keep(store.ids, store.at === null ? store.known : []));
 }

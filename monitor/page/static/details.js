@@ -1,5 +1,6 @@
 /* What opens below a place: its answers in words, the certain interval, and what was published. */
 
+import { writeAddress } from "./address.js";
 import { draw } from "./curve.js";
 import { element, time } from "./dom.js";
 import { markOf, nameOf, read } from "./store.js";
@@ -57,7 +58,22 @@ function interval({ state, count_at_least: bound, likely_at_least: likely, count
   return element("p", { class: "interval" }, element("span", { class: "label" }, words.texts.interval_label), track, scaleText);
 }
 
-/** Returns the buttons of a place: keep it, and show what was published. */
+/** Gives the address of a place to what the device has for this, or else to the clipboard, or else shows it. */
+async function share(row, { store, words, button, answer }) {
+  const hash = writeAddress({ place: store.ids[row], at: store.at });
+  const url = new URL(`${words.language}.html${hash}`, document.baseURI).href;
+  try {
+    if (navigator.share) await navigator.share({ title: store.names[row], url });
+    else {
+      await navigator.clipboard.writeText(url);
+      button.textContent = words.texts.copied;
+    }
+  } catch (error) {
+    if (error.name !== "AbortError") answer.replaceChildren(element("p", {}, url)); // the visitor may have closed it
+  }
+}
+
+/** Returns the buttons of a place: keep it, share it, and show what was published. */
 export function actions(row, { store, words, mine, refresh }) {
   const { texts } = words;
   const id = store.ids[row];
@@ -75,7 +91,9 @@ export function actions(row, { store, words, mine, refresh }) {
     past.replaceChildren(await published(id, words).catch(() => element("p", {}, texts.unreachable)));
   };
   const button = element("button", { type: "button", onclick: show }, texts.history);
-  return element("div", { class: "actions" }, keep, button, past);
+  const sharing = element("button", { type: "button" }, texts.share);
+  sharing.addEventListener("click", () => share(row, { store, words, button: sharing, answer: past }));
+  return element("div", { class: "actions" }, keep, sharing, button, past);
 }
 
 /** The periods in which an answer stayed the same, the latest first. */

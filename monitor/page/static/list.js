@@ -131,6 +131,11 @@ export class List {
     return null;
   }
 
+  /** The row of the place that is marked on the map; null without one. */
+  get selected() {
+    return this.#selected;
+  }
+
   isSelected(row) {
     return row === this.#selected;
   }

@@ -12,8 +12,7 @@ export class Words {
 
   /** `zone`: the time zone of all times. */
   constructor(texts, language, zone) {
-    this.texts = texts;
-    this.zone = zone;
+    Object.assign(this, { texts, language, zone });
     this.months = texts.months.trim().split(/\s+/);
     const form = { year: "numeric", month: "numeric", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone };
     this.moment = new Intl.DateTimeFormat("en", form);
