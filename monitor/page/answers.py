@@ -16,41 +16,11 @@ from monitor.client.strength import Strength
 from monitor.config import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
+from monitor.page.columns import COLUMNS
 from monitor.page.current_places import Place, Snapshot, find_likely_least
 from monitor.time.instants import SECOND, format_instant, to_instant
 
-CSV_COLUMNS: Final = (
-    "location_id",
-    "name",
-    "latitude",
-    "longitude",
-    "state",
-    "as_of",
-    "valid_until",
-    "count_at_most",
-    "count_at_least",
-    "reason",
-    "last_alarm_as_of",
-    "last_alarm_at_most",
-    "p_value",
-    "strength",
-    "last_alarm_p_value",
-    "last_alarm_strength",
-    "counted_since",
-    "since_at_most",
-    "shown_state",
-    "shown_strength",
-    "monitor",
-    "kind",
-    "start",
-    "end",
-    "threshold",
-    "resumes_at",
-    "last_alarm_end",
-    "last_alarm_threshold",
-    "likely_at_least",
-    "last_alarm_likely_at_least",
-)
+CSV_COLUMNS: Final = tuple(COLUMNS)
 _LEADING: Final = (
     *CSV_COLUMNS[4:10],
     *("likely_at_least", "p_value", "strength", "last_alarm", "counted_since", "since_at_most"),

@@ -11,6 +11,7 @@ import msgspec
 
 from monitor.config.sections import LANGUAGES
 from monitor.page import answers
+from monitor.page.columns import describe_columns
 from monitor.page.current_places import Present, Recount, Snapshot, read_recount
 from monitor.page.entries import Entry
 from monitor.page.feed import name_feed
@@ -58,6 +59,7 @@ class SiteFiles:
         fixed = {f"static/{static.build}/{name}": content for name, content in static.files.items()}
         fixed |= html.scripts
         fixed["openapi.json"] = _encode(read_openapi())
+        fixed["datapackage.json"] = _encode(describe_columns())
         if background is not None:
             fixed["background.geojson"] = background
         self.cycle = min(LONGEST_CYCLE, present.unreachable_after / SECOND / 4)

@@ -13,8 +13,9 @@ from typing import Any, Final
 from monitor.client.known import NOTHING, About, Answer
 from monitor.config import Location
 from monitor.page.answers import CSV_COLUMNS, describe_place, write_locations_csv, write_locations_geojson
+from monitor.page.columns import describe_columns
 from monitor.page.current_places import Place, Snapshot
-from monitor.time.instants import DAY, to_datetime
+from monitor.time.instants import DAY, parse_instant, to_datetime
 
 ROOT: Final = Path(__file__).parents[2]
 START, SINCE, END = (to_datetime(instant) for instant in (0, DAY, 2 * DAY))
@@ -90,4 +91,27 @@ def test_pages_name_each_column() -> None:
     assert set(CSV_COLUMNS) - named - alarms == {"location_id"} - named
     template = (ROOT / "monitor" / "page" / "templates" / "page.html").read_text(encoding="utf-8")
     links = re.findall(r'href="([^"{#]+)"', template)
-    assert sorted({*links}) == ["openapi.json", "places.csv", "places.geojson", "places.json"]
+    assert sorted({*links}) == ["datapackage.json", "openapi.json", "places.csv", "places.geojson", "places.json"]
+
+
+READERS: Final = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "datetime": parse_instant,
+}
+"""What reads a cell, by the type of its column."""
+
+
+def test_data_package_describes_the_csv() -> None:
+    """The data package has the columns of the CSV in their order, and each cell has the type and the values it says."""
+    (resource,) = describe_columns()["resources"]
+    fields = resource["schema"]["fields"]
+    rows = list(csv.reader(io.StringIO(write_locations_csv(Snapshot(places=PLACES)).decode(), newline="")))
+    assert rows[0] == [field["name"] for field in fields]
+    for row in rows[1:]:
+        for cell, field in zip(row, fields, strict=True):
+            if cell:
+                READERS[field["type"]](cell)
+                assert cell in field.get("constraints", {}).get("enum", [cell])
+            assert field["description"].endswith(".")

@@ -135,6 +135,7 @@ def test_folder_has_nothing_else(page: Served, shared: Town) -> None:
     plain = {name for name in names if not name.endswith(".gz")}
     assert {name for name in plain if "/" not in name} == {
         *("index.html", "en.html", "de.html", "ja.html", "states.json", "registry.json", "ticks.json", "openapi.json"),
+        "datapackage.json",
         *("places.json", "places.csv", "places.geojson", "background.geojson", LOCK),
         *(f"alarms-{language}.atom" for language in ("en", "de", "ja")),
     }
