@@ -121,6 +121,11 @@ class PageSettings(Section):
         default=None,
         description="the percentage of all reports that you expect to come in time to be counted; the page states it",
     )
+    delays_file: FilePath | None = Field(
+        default=None,
+        description="a file that says how late visits are reported, as for `check --delays`; the page then says of a "
+        "designated time which share of the reports has come",
+    )
     texts: dict[Language, dict[str, str]] = Field(
         default_factory=dict, description="texts that replace those of the page, by language and key"
     )

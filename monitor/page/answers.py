@@ -23,7 +23,7 @@ from monitor.time.instants import SECOND, format_instant, to_instant
 CSV_COLUMNS: Final = tuple(COLUMNS)
 _LEADING: Final = (
     *CSV_COLUMNS[4:10],
-    *("likely_at_least", "p_value", "strength", "last_alarm", "counted_since", "since_at_most"),
+    *("likely_at_least", "reported_percent", "p_value", "strength", "last_alarm", "counted_since", "since_at_most"),
     *("monitor", "kind", "start", "end", "threshold", "resumes_at"),
 )
 """What the answer that counts says about its place."""
@@ -34,8 +34,11 @@ _FORMULA: Final = re.compile(r"""(^|[;,|\t\r\n])(["'\s]*)(?=[=+@-])|^(?=[\t\r])"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
-    """Return an answer as JSON, with its last alarm: times as text, and without the fields that are None."""
+def describe_answer(answer: Answer, reason: str, percent: int | None = None) -> dict[str, Any]:
+    """Return an answer as JSON, with its last alarm: times as text, and without the fields that are None.
+
+    `percent`: how many percent of the reports had come, if it is safe only so far.
+    """
     about, alarm = answer.about, answer.last_alarm
     described = {
         "monitor": about and about.monitor,
@@ -55,6 +58,7 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
         "strength": answer.strength,
         "since_at_most": answer.since_at_most,
         "likely_at_least": find_likely_least(answer),
+        "reported_percent": percent,
         "last_alarm": alarm and describe_answer(alarm, alarm.reason),
     }
     return {name: value for name, value in described.items() if value is not None}
@@ -62,9 +66,11 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
 
 def describe_place(place: Place) -> dict[str, Any]:
     """Return a place as JSON: the registry's fields, the answer that counts, and the answers of all monitors."""
-    leading = describe_answer(place.leading, place.find_reason(place.leading))
+    leading, *answers = (
+        describe_answer(each, place.find_reason(each), place.find_percent(each))
+        for each in (place.leading, *place.answers)
+    )
     answer = {name: leading[name] for name in _LEADING if name in leading}
-    answers = [describe_answer(each, place.find_reason(each)) for each in place.answers]
     return _describe_location(place) | _describe_shown(place) | answer | {"answers": answers}
 
 

@@ -52,6 +52,7 @@ COLUMNS: Final = {
     "last_alarm_threshold": Column("integer", "As threshold, of the latest alarm that still counts."),
     "likely_at_least": Column("integer", "Of an alarm far above the level: at least so many people, with 95 %."),
     "last_alarm_likely_at_least": Column("integer", "As likely_at_least, of the latest alarm that still counts."),
+    "reported_percent": Column("integer", "Of a place that is safe so far: how many percent of the reports have come."),
 }
 """The columns by name, in their order."""
 

@@ -9,8 +9,9 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -20,6 +21,7 @@ from monitor.client.strength import Strength
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
+from monitor.kinds.report_delays import ReportDelays
 from monitor.page.board import Board
 from monitor.page.entries import Entry
 from monitor.time.clock import Clock, SystemClock
@@ -33,9 +35,10 @@ A place that is paused is unknown: the line below its name says why.
 "bounded" is the level of a place that has an upper bound, and no answer that is compared with a threshold.
 """
 
-Mark = State | Strength
-"""What the list shows of a place by a symbol and a word: its level, or how strong its alarm is."""
-MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "unknown", "bounded", "safe")
+Mark = State | Strength | Literal["so_far"]
+"""What the list shows of a place by a symbol and a word: its level, how strong its alarm is, or that it is safe so far.
+"""
+MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "unknown", "bounded", "so_far", "safe")
 """All marks in the order of the list. An alarm whose strength is not known stands between the other two."""
 
 _LIKELY: Final = 0.95
@@ -47,13 +50,33 @@ RECOUNT_FOR: Final = 2 * DAY
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """How late visits are reported, and the share of them from which on a place is not called safe "so far" only."""
+
+    delays: ReportDelays
+    enough: Fraction
+
+    def find_percent(self, answer: Answer) -> int | None:
+        """Return how many percent of the reports about a moment had come, if a place is safe only so far."""
+        about = answer.about
+        if answer.state != "safe" or answer.as_of is None or about is None or about.start != about.end:
+            return None
+        share = self.delays.find_share(answer.as_of - to_instant(about.end))
+        return None if share >= self.enough else int(100 * share)
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """A location, the answer that counts, and the answers of all monitors. `reachable`: whether Kafka answers."""
+    """A location, the answer that counts, and the answers of all monitors. `reachable`: whether Kafka answers.
+
+    `expected`: how late reports come, if this is known.
+    """
 
     location: Location
     leading: Answer
     answers: tuple[Answer, ...]
     reachable: bool = True
+    expected: Expected | None = None
 
     @property
     def level(self) -> State:
@@ -65,7 +88,7 @@ class Place:
     def mark(self) -> Mark:
         """The level, or of an alarm the greatest strength of the alarms that still count."""
         if self.level != "noisy_count":
-            return self.level
+            return self.find_mark(self.leading)
         marks = [find_mark(alarm) for alarm in self._counting]
         return min(marks, key=MARKS.index, default="noisy_count")
 
@@ -91,6 +114,14 @@ class Place:
         """The answers and the earlier alarms that still count, the most cautious one first."""
         alarms = (answer.last_alarm for answer in self.answers if answer.state != "noisy_count")
         return sorted([*self.answers, *filter(None, alarms)], key=lambda answer: answer.caution)
+
+    def find_percent(self, answer: Answer) -> int | None:
+        """Return how many percent of the reports had come, if an answer is safe only so far."""
+        return self.expected and self.expected.find_percent(answer)
+
+    def find_mark(self, answer: Answer) -> Mark:
+        """Return what is shown of an answer about this place."""
+        return find_mark(answer) if self.find_percent(answer) is None else "so_far"
 
     @property
     def name(self) -> str:
@@ -129,7 +160,9 @@ def find_likely_least(answer: Answer) -> int | None:
     return max(0, most + 1 - math.ceil(-math.log(1 - _LIKELY) / epsilon))
 
 
-def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
+def read_place(
+    location: Location, known: KnownPlaces, now: int, *, reachable: bool, expected: Expected | None = None
+) -> Place:
     """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown.
 
     Upper bounds and named places count only without other answers, but are shown beside them.
@@ -140,7 +173,7 @@ def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: b
         found = tuple(answer for each in known.answers(location.id) for answer in each.answers)
     answers = tuple(sorted((answer.at(now, known.slot) for answer in found), key=lambda answer: answer.caution))
     if reachable:
-        return Place(location, leading, answers)
+        return Place(location, leading, answers, expected=expected)
     return Place(location, _hide(leading), tuple(_hide(answer) for answer in answers), reachable=False)
 
 
@@ -201,6 +234,7 @@ class Present:
     view: SubscriberView
     clock: Clock
     unreachable_after: int
+    expected: Expected | None = None
     real_clock: Clock = field(default_factory=SystemClock)
     _reached: float | None = None
     _version: tuple[int, bool, int, str] | None = None
@@ -241,7 +275,10 @@ class Present:
         if version != self._version or now > self._unchanged_until:
             as_of, registry, slot = self.board.as_of, self.parameters.registry.digest, self.parameters.grid.length
             known = KnownPlaces(self.view, slot, self.clock.now)
-            places = [read_place(one, known, now, reachable=self.is_reachable) for one in self.locations]
+            places = [
+                read_place(one, known, now, reachable=self.is_reachable, expected=self.expected)
+                for one in self.locations
+            ]
             answers = [answer for place in places for answer in place.answers]
             expiring = (answer.valid_until for answer in answers if answer.state != "unknown")
             expires = min(filter(None, expiring), default=now + slot)

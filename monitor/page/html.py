@@ -21,7 +21,7 @@ from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_case import compute_charges, compute_timing
 from monitor.kinds.all_words import find_words
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
-from monitor.page.current_places import MARKS, STATES, Place, Recount, find_mark
+from monitor.page.current_places import MARKS, STATES, Expected, Place, Recount
 from monitor.page.feed import name_feed, write_feed
 from monitor.page.languages import Texts, Words, format_machine_time
 from monitor.page.static_files import Static
@@ -143,7 +143,12 @@ class Html:
     """The template of the page. `setup` is what the script needs to know, `promise` what it says about ε."""
 
     def __init__(
-        self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static, promise: Mapping[str, Any]
+        self,
+        texts: Mapping[Language, Texts],
+        setup: Mapping[str, Any],
+        static: Static,
+        promise: Mapping[str, Any],
+        expected: Expected | None = None,
     ) -> None:
         environment = Environment(
             loader=PackageLoader("monitor.page"),
@@ -153,6 +158,7 @@ class Html:
         )
         self._template = environment.get_template("page.html")
         self._texts, self._setup, self._static, self._promise = texts, setup, static, promise
+        self._expected = expected
         scripts = {language: _write_script(texts[language]) for language in LANGUAGES}
         digest = hashlib.sha256(b"".join(scripts.values())).hexdigest()[:16]
         self._names = {language: f"static/{digest}/{language}.js" for language in LANGUAGES}
@@ -160,7 +166,7 @@ class Html:
 
     def get_words(self, language: Language, now: int | None) -> Words:
         """Return the words of a language at an instant: the latest as_of."""
-        return Words(self._texts[language], self._setup["timezone"], now)
+        return Words(self._texts[language], self._setup["timezone"], now, self._expected)
 
     def write(self, view: View, shown: Shown) -> bytes:
         """Return a part of the list as a page."""
@@ -227,19 +233,18 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
         "mark": place.mark,
         "lines": words.list_lines(place.leading, place.find_reason(place.leading), place.alarms),
         "answers": [
-            _describe_answer(answer, place.find_reason(answer), words, leads=number == 0)
-            for number, answer in enumerate(place.statements)
+            _describe_answer(answer, place, words, leads=number == 0) for number, answer in enumerate(place.statements)
         ],
         "sections": words.list_sections(place.leading, place.find_reason(place.leading)),
     }
 
 
-def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) -> dict[str, Any]:
+def _describe_answer(answer: Answer, place: Place, words: Words, *, leads: bool) -> dict[str, Any]:
     """Describe an answer. What to do follows only from the most cautious answer, which leads."""
-    means, not_, act = words.list_sections(answer, reason)
+    means, not_, act = words.list_sections(answer, place.find_reason(answer))
     return {
         "state": answer.state,
-        "mark": find_mark(answer),
+        "mark": place.find_mark(answer),
         "question": words.phrase_question(answer.about) if answer.about else "",
         "sections": [means, act, not_] if leads else [means, not_],
         "as_of": words.format_time(answer.as_of),

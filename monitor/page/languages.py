@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from monitor.client.known import About, Answer
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.errors import ConfigError, Problem
-from monitor.page.current_places import find_likely_least
+from monitor.page.current_places import Expected, find_likely_least
 from monitor.time.instants import DAY, format_instant, to_datetime, to_instant
 
 Texts = Mapping[str, str]
@@ -97,10 +97,13 @@ class Words:
     """The words of one language. `reason` replaces the reason of an answer.
 
     `timezone`: that of all times. `now`: the latest as_of, an instant; some advice holds only for a day.
+    `expected`: how late reports come, if this is known.
     """
 
-    def __init__(self, texts: Texts, timezone: str = "UTC", now: int | None = None) -> None:
-        self.texts, self.timezone = texts, timezone
+    def __init__(
+        self, texts: Texts, timezone: str = "UTC", now: int | None = None, expected: Expected | None = None
+    ) -> None:
+        self.texts, self.timezone, self._expected = texts, timezone, expected
         self._zone, self._now = ZoneInfo(timezone), now
 
     def format_time(self, time: datetime | int | None) -> str:
@@ -172,6 +175,11 @@ class Words:
         is_old = about is not None and self._now is not None and self._now - to_instant(about.end) > DAY
         return "" if is_old else self.texts["avoid"]
 
+    def _describe_reported(self, answer: Answer) -> str:
+        """Return which share of the reports has come, if a place is safe only so far."""
+        percent = self._expected and self._expected.find_percent(answer)
+        return "" if percent is None else self.texts["reported"].format(percent=percent)
+
     def _describe_likely(self, answer: Answer) -> str:
         """Return the range in which the number is with a chance of 95 %; empty if it is not known."""
         least = find_likely_least(answer)
@@ -189,6 +197,7 @@ class Words:
             published=self._describe_publication(answer),
             avoid=self._advise_to_avoid(about),
             likely=self._describe_likely(answer),
+            reported=self._describe_reported(answer),
             threshold=about.threshold if about else None,
             most=answer.count_at_most,
             least=answer.count_at_least,

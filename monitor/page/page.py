@@ -7,18 +7,21 @@ import logging
 import queue
 import threading
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Self
 
 from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.client.verification import read_trust
 from monitor.config import Config, Locations, ValidConfig
+from monitor.config.sections import PageSettings
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Endpoint
+from monitor.operate.report_delays import read_report_delays
 from monitor.page.board import Board
-from monitor.page.current_places import Present
+from monitor.page.current_places import Expected, Present
 from monitor.page.folder import Folder
 from monitor.page.html import Html, count_noise, describe_promise, find_timezone
 from monitor.page.languages import build_texts
@@ -33,6 +36,8 @@ log = logging.getLogger(__name__)
 
 _TURN_SECONDS: Final = 0.5
 """How long the page writes files, or waits, before it takes the next records."""
+_ENOUGH: Final = 90
+"""The percentage of reports from which on a place is not only "so far" below the level, without `counted_percent`."""
 _WAITING: Final = 16  # polls that the reader may be ahead of the writer
 _CHECK_SECONDS: Final = 1.0
 """How long `wait` waits before it checks that the threads run."""
@@ -57,6 +62,7 @@ class Page:
 
     Raises:
         ConfigError: page.texts or page.background is wrong (constructor).
+        DelaysError: page.delays_file cannot be used (constructor).
         UsageError: `since` is not a time, or the configuration has no public key (constructor); the folder has other
             files (`__enter__`).
         TopicError, UnreachableError: the output topic cannot be read (`__enter__`).
@@ -71,8 +77,10 @@ class Page:
         topic = config.kafka.topics.alerts
         self._source = TopicReader(parts.kafka, topic, grid.length, history, trust, len(registry.ids))
         board = Board(history, settings.history_megabytes * 1_000_000, valid, 0 if trust is None else trust.since or 0)
-        view = SubscriberView(registry, valid)
-        self.present = Present(parts.parameters, parts.locations, board, view, clock, settings.unreachable_after)
+        view, expected = SubscriberView(registry, valid), _read_expected(settings)
+        self.present = Present(
+            parts.parameters, parts.locations, board, view, clock, settings.unreachable_after, expected
+        )
         self._unverified, self._unwritten = "", ""
         self._settings, self._metrics = settings, PageMetrics(grid.length, settings.unreachable_after)
         self._metrics.watch(
@@ -80,7 +88,7 @@ class Page:
         )
         self.folder, static, background = Folder(out), read_static(), _read_background(settings.background)
         texts = build_texts(settings, count_noise(config, len(registry.ids)))
-        html = Html(texts, _describe_setup(config, background), static, describe_promise(config))
+        html = Html(texts, _describe_setup(config, background), static, describe_promise(config), expected)
         self._files = SiteFiles(self.present, self.folder, html, static, background, settings.audit_file)
         self._polled: queue.Queue[Polled | ValidConfig] = queue.Queue(_WAITING)
         self._stop = threading.Event()
@@ -209,6 +217,18 @@ def _describe_setup(config: Config, background: bytes | None) -> dict[str, Any]:
     if config.signing.public_key is not None:
         setup["publicKey"] = config.signing.public_key
     return setup
+
+
+def _read_expected(settings: PageSettings) -> Expected | None:
+    """Return how late reports come.
+
+    Raises:
+        DelaysError: the file of the delays cannot be used.
+    """
+    if settings.delays_file is None:
+        return None
+    percent = _ENOUGH if settings.counted_percent is None else settings.counted_percent
+    return Expected(read_report_delays(settings.delays_file), Fraction(percent, 100))
 
 
 def _read_background(path: Path | None) -> bytes | None:

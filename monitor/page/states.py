@@ -22,15 +22,15 @@ def list_states(places: Iterable[Place]) -> list[dict[str, Any]]:
 
     `rows` are the first and the last row of each run: [0, 4, 7, 7] are the rows 0 to 4, and 7.
     """
-    found: dict[tuple[Answer, str], list[int]] = {}
+    found: dict[tuple[Answer, str, int | None], list[int]] = {}
     for row, place in enumerate(places):
         for answer in place.answers:
-            runs = found.setdefault((answer, place.find_reason(answer)), [])
+            runs = found.setdefault((answer, place.find_reason(answer), place.find_percent(answer)), [])
             if runs and runs[-1] == row - 1:
                 runs[-1] = row
             else:
                 runs += (row, row)
-    return [describe_answer(answer, reason) | {"rows": runs} for (answer, reason), runs in found.items()]
+    return [describe_answer(*answer) | {"rows": runs} for answer, runs in found.items()]
 
 
 def write_states(present: Present, snapshot: Snapshot, answers: list[dict[str, Any]], written_at: int) -> bytes:
@@ -58,5 +58,6 @@ def write_past_states(at: int, present: Present) -> bytes:
     for entry in present.board.find_state(at):
         past.add([("ce_type", entry.type.encode())], entry.value)
     known = KnownPlaces(past, present.parameters.grid.length, lambda: at)
-    answers = list_states(read_place(location, known, at, reachable=True) for location in locations)
+    expected = present.expected
+    answers = list_states(read_place(one, known, at, reachable=True, expected=expected) for one in locations)
     return _encode({"answers": answers, "as_of": format_instant(at), "registry": past.registry.digest})

@@ -7,15 +7,20 @@ import io
 import json
 import re
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from monitor.client.known import NOTHING, About, Answer
 from monitor.config import Location
+from monitor.kinds.report_delays import ReportDelays
 from monitor.page.answers import CSV_COLUMNS, describe_place, write_locations_csv, write_locations_geojson
 from monitor.page.columns import describe_columns
-from monitor.page.current_places import Place, Snapshot
-from monitor.time.instants import DAY, parse_instant, to_datetime
+from monitor.page.current_places import Expected, Place, Snapshot
+from monitor.page.languages import Words, read_texts
+from monitor.time.instants import DAY, HOUR, parse_instant, to_datetime
 
 ROOT: Final = Path(__file__).parents[2]
 START, SINCE, END = (to_datetime(instant) for instant in (0, DAY, 2 * DAY))
@@ -32,9 +37,14 @@ BELOW: Final = Answer(
     since_at_most=9,
 )
 FAR: Final = replace(ALARM, count_at_most=90, p_value=1e-9, strength="far_above")
+EARLY: Final = Answer(
+    "safe", "below_threshold", DAY + 2 * HOUR, 3 * DAY, 9, about=About("noon", "at_times", SINCE, SINCE, 10)
+)
+DELAYS: Final = ReportDelays((HOUR, 3 * HOUR), (Fraction(1, 8), Fraction(95, 100)))
 PAUSED: Final = Answer(
     "paused", "budget_spent", 2 * DAY, 3 * DAY, about=About("places", "over_time", START, END, 10, to_datetime(3 * DAY))
 )
+EXPECTED: Final = Expected(DELAYS, Fraction(9, 10))
 KNOWN: Final[dict[str, tuple[Answer, ...]]] = {
     "market": (BELOW,),
     "park": (PAUSED,),
@@ -42,9 +52,12 @@ KNOWN: Final[dict[str, tuple[Answer, ...]]] = {
     "school": (),
     "mill": (FAR,),
     "port": (replace(PAUSED, last_alarm=FAR),),
+    "pool": (EARLY,),
 }
 PLACES: Final = tuple(
-    Place(Location(id=name, latitude=1.5, longitude=2.5), answers[0] if answers else NOTHING, answers)
+    Place(
+        Location(id=name, latitude=1.5, longitude=2.5), answers[0] if answers else NOTHING, answers, expected=EXPECTED
+    )
     for name, answers in KNOWN.items()
 )
 
@@ -81,6 +94,19 @@ def test_shown_state_is_that_of_the_page() -> None:
     assert (market["start"], market["end"], market["threshold"]) == ("1970-01-01T00:00:00Z", "1970-01-03T00:00:00Z", 10)
     assert (hall["shown_state"], park["shown_state"], school["shown_state"]) == ("noisy_count", "unknown", "unknown")
     assert "shown_strength" not in park
+
+
+@pytest.mark.promise(2)
+def test_safe_so_far_until_reports_came() -> None:
+    """Below the level of a moment is marked "so far", with the share of reports, until enough of them have come."""
+    for hours, percent in ((0, 0), (1, 12), (2, 12), (3, None)):
+        answer = replace(EARLY, as_of=DAY + hours * HOUR)
+        place = Place(Location(id="pool"), answer, (answer,), expected=EXPECTED)
+        assert (place.mark, place.level) == ("safe" if percent is None else "so_far", "safe")
+        assert describe_place(place).get("reported_percent") == percent
+        words = Words(read_texts("en"), expected=EXPECTED)
+        assert (f"about {percent} %" in words.list_lines(answer, answer.reason, [])[0]) is (percent is not None)
+    assert EXPECTED.find_percent(replace(BELOW, state="safe")) is None  # a window always has late reports
 
 
 def test_pages_name_each_column() -> None:

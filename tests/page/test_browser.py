@@ -168,7 +168,7 @@ def test_newest_alarms_first(browser: Browser, page: Served) -> None:
     with visit(browser, page.url) as one:
         one.open().chip("Newest alarms first").click()
         times = one.tab.locator("#list .noisy_count .short:first-of-type").all_inner_texts()
-        assert [text for text in times if "Alarm on" in text][0].startswith("Alarm on 8 Jan 2026, 12:30")
+        assert next(text for text in times if "Alarm on" in text).startswith("Alarm on 8 Jan 2026, 12:30")
 
 
 def test_empty_list_says_why(browser: Browser, page: Served) -> None:

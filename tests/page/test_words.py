@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +15,9 @@ import pytest
 
 from monitor.client.known import About, Answer
 from monitor.config.sections import LANGUAGES, Language
+from monitor.kinds.report_delays import ReportDelays
 from monitor.page.answers import describe_answer
-from monitor.page.current_places import find_likely_least
+from monitor.page.current_places import Expected, find_likely_least
 from monitor.page.languages import Words, read_texts
 from monitor.time.instants import DAY, HOUR, format_instant, to_datetime
 
@@ -30,6 +32,7 @@ const [below, ...alarms] = since;
 console.log(JSON.stringify([answers.map(describe), alarms.map((alarm) => words.lines(below, [alarm]))]));
 """
 START, SINCE, END = (to_datetime(instant) for instant in (DAY, 2 * DAY, 3 * DAY))
+EXPECTED: Final = Expected(ReportDelays((0,), (Fraction(1, 8),)), Fraction(9, 10))
 NOW: Final = 3 * DAY + 2 * HOUR
 ABOUT: Final = About("places", "over_time", START, END, 60, counted_since=SINCE)
 PLAIN: Final = About("places", "over_time", START, END, 60)
@@ -53,6 +56,7 @@ ANSWERS: Final = {
     "an alarm that was published later": Answer(
         "noisy_count", "noisy", 3 * DAY, 4 * DAY, 64, about=About("noon", "at_times", SINCE, SINCE, 60)
     ),
+    "safe so far": Answer("safe", "below_threshold", 3 * DAY, 4 * DAY, 59, about=About("m", "at_times", END, END, 60)),
     "an upper bound": Answer(
         "bounded", "no_threshold", 3 * DAY, 4 * DAY, 90, about=About("curve", "upper_bound", START, END)
     ),
@@ -81,7 +85,8 @@ def test_browser_and_server_agree(node: str, language: Language) -> None:
     """A count since an alarm has the same words in the page's script as on the server, in each language."""
     texts = read_texts(language)
     described = [
-        [describe_answer(answer, answer.reason) for answer in each] for each in (ANSWERS.values(), (BELOW, *ALARMS))
+        [describe_answer(answer, answer.reason, EXPECTED.find_percent(answer)) for answer in each]
+        for each in (ANSWERS.values(), (BELOW, *ALARMS))
     ]
     sent: list[Any] = [language, dict(texts), format_instant(NOW), *described]
     command = [node, "--input-type=module", "--eval", PROGRAM, SCRIPT.as_uri(), json.dumps(sent)]
@@ -89,7 +94,7 @@ def test_browser_and_server_agree(node: str, language: Language) -> None:
         command, capture_output=True, text=True, timeout=60, check=True, env={"TZ": "America/New_York"}
     )
     answers, lines = json.loads(result.stdout)
-    words = Words(texts, "Asia/Tokyo", NOW)
+    words = Words(texts, "Asia/Tokyo", NOW, EXPECTED)
     assert answers == [describe(words, answer) for answer in ANSWERS.values()]
     assert lines == [words.list_lines(BELOW, BELOW.reason, [alarm]) for alarm in ALARMS]
 

@@ -290,7 +290,7 @@ export class PlaceMap {
     const canvas = element("canvas", { width: side, height: side });
     const context = canvas.getContext("2d");
     context.scale(side / 24, side / 24);
-    drawMark(context, state, this.colour(ALARMS.includes(state) ? "noisy_count" : state), this.colour("paper"), dense);
+    drawMark(context, state, this.colour(ALARMS.includes(state) ? "noisy_count" : state === "so_far" ? "safe" : state), this.colour("paper"), dense);
     const data = new Uint32Array(context.getImageData(0, 0, side, side).data.buffer);
     const half = side >> 1;
     const [offsets, colours] = [[], []];
@@ -425,7 +425,12 @@ function drawMark(context, state, colour, paper, dense) {
     context.fill();
     context.stroke();
   };
-  if (state === "safe") {
+  if (state === "so_far") { // a ring
+    context.beginPath();
+    context.arc(12, 12, 6.8, 0, 2 * Math.PI);
+    outline(paper, dense ? 4 : 2.6);
+    path([], false);
+  } else if (state === "safe") {
     context.beginPath();
     context.arc(12, 12, 8, 0, 2 * Math.PI); // a plain dot: a tick would say more than "below the alarm level"
     context.fill();

@@ -31,14 +31,16 @@ export function nameOf(id) {
 }
 
 /** What the list shows by a symbol and a word, in its order. An alarm whose strength is not known is between the others. */
-export const MARKS = ["far_above", "noisy_count", "just_above", "unknown", "bounded", "safe"];
+export const MARKS = ["far_above", "noisy_count", "just_above", "unknown", "bounded", "so_far", "safe"];
 
 /** A place that is paused is shown as unknown: the line below its name says why. */
 const show = (state) => (state === "paused" ? "unknown" : state);
 
-/** How strong an alarm is; otherwise the state. A lower bound at the threshold is sure, whatever the noise. */
-export const markOf = ({ state, strength, threshold, count_at_least: least }) =>
-  (state === "noisy_count" && strength && !(least >= threshold) ? strength : show(state));
+/** How strong an alarm is, or that a place is safe so far; otherwise the state. A lower bound at the threshold is sure, whatever the noise. */
+export const markOf = ({ state, strength, threshold, count_at_least: least, reported_percent: percent }) => {
+  if (state === "safe" && percent !== undefined) return "so_far";
+  return state === "noisy_count" && strength && !(least >= threshold) ? strength : show(state);
+};
 
 /** The state by which a place is counted and shown: that of an alarm while one still counts. */
 export const levelOf = ({ last_alarm: alarm, state }) => (alarm || state === "below_since" ? "noisy_count" : show(state));
@@ -69,7 +71,7 @@ function summarize(leading, alarms) {
   const known = { ...leading, last_alarm: alarms[0] };
   const counting = leading.state === "noisy_count" ? [...alarms, leading] : alarms;
   const marks = counting.map(markOf).sort((a, b) => MARKS.indexOf(a) - MARKS.indexOf(b));
-  const mark = levelOf(known) === "noisy_count" ? marks[0] ?? "noisy_count" : levelOf(known);
+  const mark = levelOf(known) === "noisy_count" ? marks[0] ?? "noisy_count" : markOf(known);
   return { ...known, mark, alarmedAt: Math.max(0, ...counting.map(({ end }) => Date.parse(end))) };
 }
 

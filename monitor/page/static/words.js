@@ -121,6 +121,7 @@ export class Words {
 
   #fill(key, known, more = {}) {
     const before = known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known);
+    const { reported_percent: percent } = known;
     return this.fill(key, {
       since: known.counted_since ? this.time(known.counted_since) : this.texts.earlier_alarm,
       fresh: known.since_at_most,
@@ -130,6 +131,7 @@ export class Words {
       published: this.#published(known),
       avoid: this.#avoid(known),
       likely: this.#likely(known),
+      reported: percent === undefined ? "" : this.fill("reported", { percent }),
       threshold: known.threshold,
       most: known.count_at_most,
       least: known.count_at_least,
