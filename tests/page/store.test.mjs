@@ -4,6 +4,8 @@ import test, { beforeEach, mock } from "node:test";
 import { trace } from "../../monitor/page/static/curve.js";
 import { Store, levelOf, nameOf } from "../../monitor/page/static/store.js";
 import { Timeline } from "../../monitor/page/static/timeline.js";
+import { covers, readTimeline } from "../../monitor/page/static/was_there.js";
+import { Words } from "../../monitor/page/static/words.js";
 
 const HOUR = 3_600_000;
 const NOON = Date.parse("2026-01-06T12:00:00Z");
@@ -347,4 +349,29 @@ test("the past needs no timer, and is no change", async () => {
   timers.mock.restore();
   await store.show(null);
   assert.deepEqual(changes, []);
+});
+
+test("a visit is covered by an alarm about its time, in local time", () => {
+  const words = new Words({ months: "" }, "en", "Asia/Tokyo");
+  const local = (text) => words.local(text);
+  const [moment, week] = [{ start: "2026-01-07T03:30:00Z", end: "2026-01-07T03:30:00Z" }, { start: "2026-01-01T00:00:00Z", end: "2026-01-08T00:00:00Z" }];
+  const visit = (from, until) => ({ from: `2026-01-07T${from}`, until: `2026-01-07T${until}` });
+  assert.equal(covers(moment, visit("12:30", "13:00"), local), true); // 3:30 in UTC
+  assert.equal(covers(moment, visit("12:31", "13:00"), local), false);
+  assert.equal(covers(moment, visit("11:00", "12:29"), local), false);
+  assert.equal(covers(week, visit("00:00", "23:00"), local), true);
+  assert.equal(covers({ end: "2026-01-07T03:30:00Z" }, visit("12:00", "13:00"), local), true); // a record that was not read
+  assert.equal(covers(week, { from: "2026-01-08T09:01", until: "2026-01-08T10:00" }, local), false);
+});
+
+test("a timeline export of each form gives the same visits, and what has no position or time is left out", () => {
+  const local = (text) => text;
+  const wanted = [{ position: { latitude: 40.5, longitude: -29.25 }, from: "2026-01-07T03:00:00Z", until: "2026-01-07T04:00:00Z" }];
+  const [startTime, endTime] = [wanted[0].from, wanted[0].until];
+  const duration = { startTimestamp: startTime, endTimestamp: endTime };
+  const at = (place) => ({ startTime, endTime, visit: { topCandidate: { placeLocation: place } } });
+  const broken = [{ startTime, endTime, visit: {} }, { ...at("geo:1,2"), endTime: "later" }, { activity: {} }];
+  assert.deepEqual(readTimeline({ timelineObjects: [{ placeVisit: { location: { latitudeE7: 405_000_000, longitudeE7: -292_500_000 }, duration } }, { activitySegment: {} }] }, local), wanted);
+  assert.deepEqual(readTimeline({ semanticSegments: [at({ latLng: "40.5°, -29.25°" }), ...broken] }, local), wanted);
+  assert.deepEqual(readTimeline([at("geo:40.5,-29.25"), ...broken], local), wanted);
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,6 +170,34 @@ def test_newest_alarms_first(browser: Browser, page: Served) -> None:
         one.open().chip("Newest alarms first").click()
         times = one.tab.locator("#list .noisy_count .short:first-of-type").all_inner_texts()
         assert next(text for text in times if "Alarm on" in text).startswith("Alarm on 8 Jan 2026, 12:30")
+
+
+def test_was_i_there_asks_nobody(browser: Browser, page: Served, tmp_path: Path) -> None:
+    """A visit, entered or from a timeline export, is compared with the alarms in the browser, without any request."""
+    with visit(browser, page.url) as one:
+        one.open()
+        requests: list[str] = []
+        one.tab.on("request", lambda request: requests.append(request.url))
+        one.tab.get_by_text("Was I there?").click()
+        results = one.tab.locator(".was li")
+        for name, day, said in (
+            ("market hall", "2026-01-05", "an alarm covers your visit"),
+            ("Market Hall", "2025-12-01", "no alarm that still counts covers your visit"),
+            ("Nowhere", "2026-01-05", "not in the list"),
+        ):
+            for label, value in (("Place", name), ("Day", day), ("From", "12:00"), ("Until", "13:00")):
+                one.tab.locator(".was").get_by_label(label, exact=True).fill(value)
+            one.chip("Compare").click()
+            expect(results).to_contain_text(said)
+        row = page.list_places()["market"]
+        hall = {"placeLocation": f"geo:{row['latitude']},{row['longitude']}"}
+        seen = {"startTime": "2026-01-06T10:00:00Z", "endTime": "2026-01-06T11:00:00Z", "visit": {"topCandidate": hall}}
+        file = tmp_path / "timeline.json"
+        file.write_text(json.dumps({"semanticSegments": [seen]}))
+        one.tab.get_by_label("Timeline export").set_input_files(file)
+        expect(results).to_contain_text("Market Hall, 2026-01-06 10:00 to 11:00: an alarm covers your visit")
+        assert one.violations() == []
+        assert {url.rpartition("/")[2] for url in requests} <= {"states.json", "ticks.json"}
 
 
 def test_empty_list_says_why(browser: Browser, page: Served) -> None:

@@ -8,6 +8,7 @@ import { PlaceMap } from "./map.js";
 import { Search } from "./search.js";
 import { MARKS, STATES, Store, levelOf } from "./store.js";
 import { Timeline } from "./timeline.js";
+import { WasThere } from "./was_there.js";
 import { Words } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
@@ -253,7 +254,7 @@ function buildViews() {
     keepAddress();
   }, true);
   timeline = new Timeline({ store, words });
-  byId("tools").after(timeline.root);
+  byId("tools").after(new WasThere({ store, words }).root, timeline.root);
 }
 
 function prepare() {

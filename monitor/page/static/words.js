@@ -34,9 +34,14 @@ export class Words {
     return this.fill("date", { day, month: this.months[month - 1], year, time: `${hour}:${minute}` });
   }
 
+  /** A time as "2026-01-07T18:00", which text sorts. */
+  local(text) {
+    const { day, month, year, hour, minute } = this.#parts(text);
+    return `${year}-${month.padStart(2, "0")}-${day.padStart(2, "0")}T${hour}:${minute}`;
+  }
+
   #day(text) {
-    const { day, month, year } = this.#parts(text);
-    return `${year}-${month}-${day}`;
+    return this.local(text).slice(0, 10);
   }
 
   /** The lines below the name of a place: the alarms that still count, and the answer that counts now. */
