@@ -117,7 +117,7 @@ class Place:
 
     def find_percent(self, answer: Answer) -> int | None:
         """Return how many percent of the reports had come, if an answer is safe only so far."""
-        return self.expected and self.expected.find_percent(answer)
+        return None if self.expected is None else self.expected.find_percent(answer)
 
     def find_mark(self, answer: Answer) -> Mark:
         """Return what is shown of an answer about this place."""

@@ -177,7 +177,7 @@ class Words:
 
     def _describe_reported(self, answer: Answer) -> str:
         """Return which share of the reports has come, if a place is safe only so far."""
-        percent = self._expected and self._expected.find_percent(answer)
+        percent = None if self._expected is None else self._expected.find_percent(answer)
         return "" if percent is None else self.texts["reported"].format(percent=percent)
 
     def _describe_likely(self, answer: Answer) -> str:

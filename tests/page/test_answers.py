@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -120,7 +121,7 @@ def test_pages_name_each_column() -> None:
     assert sorted({*links}) == ["datapackage.json", "openapi.json", "places.csv", "places.geojson", "places.json"]
 
 
-READERS: Final = {
+READERS: Final[dict[str, Callable[[str], object]]] = {
     "string": str,
     "integer": int,
     "number": float,
