@@ -91,15 +91,20 @@ locations.csv: |
 {{- end }}
 {{- end -}}
 
-{{/* The configuration before the last change, from the cluster: `config` and `registry`. Empty without a cluster. */}}
+{{/*
+The configuration before the last change, from the cluster: `config` and `registry`. Empty without a cluster. A change
+that the instances did not complete, such as one that they refuse, was not in force: then the one before it stays.
+*/}}
 {{- define "location-monitor.previous" -}}
 {{- $name := include "location-monitor.fullname" . -}}
+{{- $status := dig "status" dict (lookup "apps/v1" "Deployment" .Release.Namespace $name) -}}
+{{- $complete := eq (dig "updatedReplicas" 0 $status | int) (dig "replicas" 0 $status | int) -}}
 {{- $now := include "location-monitor.configData" . | fromYaml -}}
 {{- $installed := dig "data" dict (lookup "v1" "ConfigMap" .Release.Namespace $name) -}}
 {{- $kept := dig "data" dict (lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-earlier" $name)) -}}
 {{- if not .Values.auditor.keepPrevious -}}
 {{- dict | toYaml -}}
-{{- else if and $installed (ne (toYaml $installed) (toYaml $now)) -}}
+{{- else if and $installed (ne (toYaml $installed) (toYaml $now)) (or $complete (not (hasKey $kept "previous.yaml"))) -}}
 {{- dict "config" (get $installed "config.yaml") "registry" (get $installed "locations.csv") | toYaml -}}
 {{- else if hasKey $kept "previous.yaml" -}}
 {{- dict "config" (get $kept "previous.yaml") "registry" (get $kept "previous.csv") | toYaml -}}

@@ -93,6 +93,12 @@ def config_map(name: str, data: Mapping[str, str]) -> dict[str, Any]:
     return {f"{_CORE}/configmaps/{name}": found}
 
 
+def deployment(**status: int) -> dict[str, Any]:
+    """Return the Deployment of the service by its path."""
+    found = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": _NAME}, "status": status}
+    return {_DEPLOYMENT: found}
+
+
 def ask(helm: Helm, objects: Mapping[str, Any], *given: str, upgrade: bool = False) -> Answer:
     """Render the chart with the minimal values against a cluster with these objects."""
     with serve(objects) as address:
@@ -119,8 +125,7 @@ def test_failed_installation_is_named(helm: Helm) -> None:
     answer = ask(helm, secrets, upgrade=True)
     assert 'the first installation of "city" failed' in answer.error
     assert "helm --namespace monitor uninstall city" in answer.error
-    deployment = {_DEPLOYMENT: {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": _NAME}}}
-    assert ask(helm, secrets | deployment, upgrade=True).error == ""
+    assert ask(helm, secrets | deployment(replicas=1, updatedReplicas=1), upgrade=True).error == ""
 
 
 def find_earlier(answer: Answer) -> dict[str, str]:
@@ -150,3 +155,16 @@ def test_previous_configuration_is_kept(helm: Helm) -> None:
     same = ("config.monitors[0].threshold=13", "replicas=3")
     assert find_earlier(ask(helm, second, enabled, *same)) == kept
     assert find_earlier(ask(helm, second, enabled, "auditor.keepPrevious=false")) == {}
+
+
+def test_unfinished_change_keeps_previous_configuration(helm: Helm) -> None:
+    """While the instances have not completed a change, as if they refuse it, the configuration before it is kept."""
+    enabled, threshold = "auditor.enabled=true", "config.monitors[0].threshold"
+    kept = {"previous.yaml": "in force"}
+    objects = config_map(_NAME, {"config.yaml": "installed"}) | config_map(f"{_NAME}-earlier", kept)
+    refused = deployment(replicas=3, updatedReplicas=1)
+    assert find_earlier(ask(helm, objects | refused, enabled, f"{threshold}=14")) == kept
+    complete = deployment(replicas=2, updatedReplicas=2)
+    assert find_earlier(ask(helm, objects | complete, enabled, f"{threshold}=14")) == {"previous.yaml": "installed"}
+    first = config_map(_NAME, {"config.yaml": "installed"}) | refused
+    assert find_earlier(ask(helm, first, enabled)) == {"previous.yaml": "installed"}

@@ -212,6 +212,22 @@ def test_checksum_follows_the_configuration(helm: Helm) -> None:
     assert len(changed | {before}) == 3
 
 
+def test_page_is_not_restarted_for_places(helm: Helm) -> None:
+    """Changed monitors and a changed registry restart the auditor, and not the page, which reads them by itself."""
+
+    def find(*options: str) -> dict[str, str]:
+        answer = helm.template(value_set("minimal"), set=["page.enabled=true", "auditor.enabled=true", *options])
+        pods = {each["metadata"]["name"]: each["spec"]["template"]["metadata"] for each in answer.of_kind("Deployment")}
+        names = {part: f"city-location-monitor-{part}" for part in ("page", "auditor")}
+        return {part: pods[name]["annotations"]["checksum/config"] for part, name in names.items()}
+
+    before = find()
+    for change in ("config.monitors[0].threshold=13", "registry.csv=location_id"):
+        assert find(change)["page"] == before["page"]
+        assert find(change)["auditor"] != before["auditor"]
+    assert find("config.clock.release_delay=9s")["page"] != before["page"]
+
+
 def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
     """The service and the budget select the instances, and no pod of a hook; the policies select all pods."""
     for case in ("minimal", "full", "secure"):
@@ -373,6 +389,16 @@ def test_page_survives_a_drain(rendered: dict[str, Answer]) -> None:
     spread = {each["topologyKey"]: each["labelSelector"]["matchLabels"] for each in pod["topologySpreadConstraints"]}
     assert spread == {key: dict(wanted) for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")}
     assert pod["containers"][0]["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+
+
+def test_auditor_is_ready_when_it_judges(rendered: dict[str, Answer]) -> None:
+    """The old auditor stays until the new one judges, so a change that the service refuses leaves it as it is."""
+    deployment = next(
+        each for each in rendered["readers"].of_kind("Deployment") if each["metadata"]["name"].endswith("-auditor")
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    assert "strategy" not in deployment["spec"], "of one pod, the default ends none before another one is ready"
 
 
 def test_readers_are_scraped(helm: Helm, rendered: dict[str, Answer]) -> None:
