@@ -13,7 +13,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check proof test soak versions bench docs audit-dependencies test-tools lint types chart-schemas go-programs kafka-classes format lock wheel dist clean
+.PHONY: help demo unit one check proof test soak versions bench docs audit-dependencies test-tools lint types chart-schemas go-programs cluster kafka-classes format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault r
 
 versions: $(DEV)  ## run the protocol tests on other versions of Kafka, Redis and Valkey, and write docs/supported.md (needs Debian)
 	$(BIN)/python -m tests.versions
+
+cluster: $(DEV)  ## install the chart on the cluster that KUBECONFIG names, kill, drain and change it, and count the ticks (12 minutes)
+	$(BIN)/python -m tests.cluster
 
 bench: $(READY)  ## measure the service against its goals, and next to Flink SQL (5 minutes, on a machine that does nothing else)
 	$(BIN)/python -m simulators bench --out simulators/bench/measured.json --document docs/scaling.md
