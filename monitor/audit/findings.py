@@ -84,16 +84,16 @@ def count_false(totals: Mapping[str, int]) -> int:
 
 @dataclass(slots=True)
 class Findings:
-    """The violations: the texts of the first 20 of each oracle, which are logged too, and the total number per oracle.
-
-    While `muted`, violations are left out. `form_faults`: the number of violations of the form, also of those that were
-    left out.
-    """
+    """The violations."""
 
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
+    """The texts of the first 20 of each oracle, which are logged too."""
     totals: Counter[str] = field(default_factory=Counter)
+    """The number by oracle."""
     muted: bool = False
+    """Violations are left out."""
     form_faults: int = 0
+    """The violations of the form, also of those that were left out."""
 
     def add(self, oracle: str, text: str) -> None:
         """Add a violation. The text quotes nothing of a record: it may be another program's, about a person."""
@@ -118,50 +118,49 @@ class Findings:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The numbers of records, ticks and answers checked, and the violations found.
-
-    Attributes:
-        records: the number of records.
-        ticks: the number of ticks with answers. `first_tick` and `last_tick` are None if there are none.
-        whole_until: the tick at which every visit has left every window and horizon. A replay may end earlier.
-        answers: the number of answers by (monitor, status).
-        safe: the number of "safe" answers checked. In a complete snapshot, each location without a noisy count is one.
-        noisy: the number of noisy counts checked.
-        bounds: the number of lower bounds checked. They are not checked if input has expired.
-        early: the number of noisy counts about fewer people than the threshold, but at least half of it. It depends
-            on visits, so do not publish it.
-        noise: the number of noisy counts about fewer people than half of the threshold; as `early`.
-        violations: the first 20 violations of each oracle that was checked.
-        totals: the number of violations by oracle.
-        spent: the largest ε that the answers may have cost one person within any period, from the answers alone.
-        may_pay: the ε that the configuration allows (privacy.epsilon).
-        fates: the number of visits by fate, as recounted.
-        missing: by output partition, the ranges (first, last) of ticks that nobody decided.
-        incomplete: by output partition, the ticks that lack answers, which the service has recorded as lost.
-        unjudged: the number of records that no given configuration explains.
-        expired: the names of the topics of which records have expired.
-    """
+    """The numbers of records, ticks and answers checked, and the violations found."""
 
     records: int
     ticks: int
+    """Those with answers."""
     first_tick: int | None
+    """None if no tick has answers; so is `last_tick`."""
     last_tick: int | None
     whole_until: int
+    """The tick at which every visit has left every window and horizon. A replay may end earlier."""
     answers: dict[tuple[str, str], int]
+    """By monitor and status."""
     safe: int
+    """The "safe" answers checked. In a complete snapshot, each location without a noisy count is one."""
     noisy: int
+    """The noisy counts checked."""
     bounds: int
+    """The lower bounds checked. They are not checked if input has expired."""
     violations: dict[str, list[str]]
+    """The first 20 of each oracle that was checked."""
     totals: dict[str, int]
+    """The number of violations by oracle."""
     spent: Fraction
+    """The largest ε that the answers may have cost one person within any period, from the answers alone."""
     may_pay: Fraction
+    """The ε that the configuration allows (privacy.epsilon)."""
     fates: dict[str, int]
+    """The number of visits by fate, as recounted."""
     early: int = 0
+    """The noisy counts about fewer people than the threshold, but at least half of it.
+
+    It depends on visits, so do not publish it.
+    """
     noise: int = 0
+    """The noisy counts about fewer people than half of the threshold; as `early`."""
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By output partition, the ranges (first, last) of ticks that nobody decided."""
     incomplete: dict[int, list[int]] = field(default_factory=dict)
+    """By output partition, the ticks that lack answers, which the service has recorded as lost."""
     unjudged: int = 0
+    """The records that no given configuration explains."""
     expired: tuple[str, ...] = ()
+    """The topics of which records have expired."""
 
     @property
     def ok(self) -> bool:

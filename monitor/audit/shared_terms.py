@@ -37,21 +37,20 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTerms:
-    """The terms that all monitors share. Durations are in microseconds, `accept_ahead` and `max_lead` (F) in slots.
-
-    `public_key`: the key that signs the answers; empty if they are not verified.
-    """
+    """The terms that all monitors share. Durations are in microseconds, `accept_ahead` and F in slots."""
 
     service: str
     shards: int
     grid: Grid
     accept_ahead: int
     max_lead: int
+    """F."""
     default_stay: int
     may_pay: Fraction
     period: int
     locations: tuple[str, ...]
     public_key: str = ""
+    """The key that signs the answers; empty if they are not verified."""
 
     @cached_property
     def rows(self) -> dict[str, int]:

@@ -40,48 +40,45 @@ _CAUTION: Final[dict[State, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an answer is about: the monitor, and the time of the visits that it counts.
-
-    `start` equals `end` for a designated time. `start` is None if the record was not understood. `threshold` is None
-    for hot spots and upper bounds, which are compared with no threshold. `resumes_at` is set while a place is paused.
-    `counted_since` is set if only people reported since then, at a noisy count, were counted.
-    """
+    """What an answer is about: the monitor, and the time of the visits that it counts."""
 
     monitor: str
     kind: str
     start: datetime | None
+    """It equals `end` for a designated time. None if the record was not understood."""
     end: datetime
     threshold: int | None = None
+    """None for hot spots and upper bounds, which are compared with no threshold."""
     resumes_at: datetime | None = None
+    """Set while a place is paused."""
     counted_since: datetime | None = None
+    """Set if only people reported since then, at a noisy count, were counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One monitor's answer about one place, as published or as read at an instant (`at`). Times are instants.
-
-    `count_at_most` is None without a certain upper bound. A `count_at_least` of 0 has no information. `last_alarm` is
-    the monitor's last noisy count while it still counts, whatever the state is now: None if there is none.
-
-    `p_value`: the largest chance per update of a noisy count this high from fewer than `about.threshold` people.
-    `strength`: "far_above" if noise alone does this less than once a year at all places together, else "just_above".
-    Both are None without a noisy count that is compared with a known threshold.
-
-    `since_at_most` is set for a count that started afresh: a certain upper bound of the people who were reported since
-    `about.counted_since`. `count_at_most` is then the bound for the whole window, with the earlier noisy counts.
-    """
+    """One monitor's answer about one place, as published or as read at an instant (`at`). Times are instants."""
 
     state: State
     reason: Reason
     as_of: int | None = None
     valid_until: int | None = None
     count_at_most: int | None = None
+    """None without a certain upper bound. After a fresh start: the bound for the window, with the earlier counts."""
     count_at_least: int = 0
+    """0 has no information."""
     about: About | None = None
     last_alarm: Answer | None = None
+    """The monitor's last noisy count while it still counts, whatever the state is now; None if there is none."""
     p_value: float | None = field(default=None, compare=False)
+    """The largest chance per update of a noisy count this high from fewer than `about.threshold` people.
+
+    None without a noisy count that is compared with a known threshold; so is `strength`.
+    """
     strength: Strength | None = field(default=None, compare=False)
+    """"far_above" if noise alone does this less than once a year at all places together, else "just_above"."""
     since_at_most: int | None = None
+    """For a count that started afresh: a certain upper bound of the people reported since `about.counted_since`."""
 
     def at(self, now: int, slot: int) -> Answer:
         """Return the answer as it has to be read at an instant: unknown if it is not valid then.
@@ -126,14 +123,14 @@ class Known:
     bounds. If several monitors answer about the place, this is the most cautious of their answers: a noisy count, else
     below the threshold since a noisy count, else a pause, else unknown, else safe. "bounded" is a place of which only
     `count_at_most` is known. To read several fields of one moment, use `current`.
-
-    `answers` are the answers of the monitors, `now` returns the present as an instant, and `slot` is the length of
-    a slot in microseconds.
     """
 
     answers: tuple[Answer, ...]
+    """Those of the monitors."""
     now: Callable[[], int] = field(compare=False)
+    """Returns the present as an instant."""
     slot: int
+    """Its length in microseconds."""
 
     @property
     def current(self) -> Answer:

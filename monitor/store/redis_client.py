@@ -132,17 +132,15 @@ class RedisUser(CredentialProvider):
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """The address and credentials of Redis; `repr` omits them, because the URL may contain a password.
-
-    With `sentinels` (addresses as `host:port`), the host in the URL is the name by which they know the primary. `tls`:
-    settings of redis-py.
-    """
+    """The address and credentials of Redis; `repr` omits them, because the URL may contain a password."""
 
     url: str = field(repr=False)
     credentials: CredentialProvider | None = field(default=None, repr=False)
     cluster: bool = False
     sentinels: tuple[str, ...] = ()
+    """Addresses as `host:port`. With them, the host in the URL is the name by which they know the primary."""
     tls: Mapping[str, str] = field(default_factory=dict)
+    """Settings of redis-py."""
     sentinel_credentials: CredentialProvider | None = field(default=None, repr=False)
 
 

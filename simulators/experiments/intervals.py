@@ -35,7 +35,6 @@ class Widths:
     """The intervals of one ε (of both bounds) and one share of consent, over all draws.
 
     All averages are over places with `threshold` people or more, and NaN if there are none.
-    `lower_bounds` and `false` are over all places: the number of lower bounds, and of false bounds.
     """
 
     dataset: str
@@ -54,7 +53,9 @@ class Widths:
     bounded: float
     """The share of places with a lower bound."""
     lower_bounds: int
+    """The number of lower bounds, of all places."""
     false: int
+    """The number of false bounds, of all places."""
 
 
 def measure_intervals(place: Place, movements: Movements, iterations: int, seed: int) -> Iterator[Widths]:

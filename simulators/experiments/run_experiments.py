@@ -54,7 +54,7 @@ _DOCUMENT_DOTS_PER_INCH: Final = 70
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the command. `document` is a page for the summary. `by_service` also runs the service."""
+    """The options of the command."""
 
     figures: tuple[Figure, ...]
     out: Path
@@ -63,7 +63,9 @@ class Options:
     seed: int
     processes: int
     by_service: bool = False
+    """Also run the service."""
     document: Path | None = None
+    """A page for the summary."""
 
 
 @dataclass(slots=True)

@@ -83,17 +83,17 @@ class TimeCharges(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class TimedMonitor(Monitor[C]):
-    """The common part of monitors of designated times: ε per time, and the horizon in microseconds.
-
-    `weekly`: the times of day, each with a day of the week in `zone` on which it occurs. Monday is 0.
-    """
+    """The common part of monitors of designated times."""
 
     name: str
     instants: tuple[int, ...]
     weekly: frozenset[tuple[time, int]]
+    """The times of day, each with a day of the week in `zone` on which it occurs. Monday is 0."""
     zone: ZoneInfo | None
     horizon: int
+    """In microseconds."""
     epsilon: Fraction
+    """ε for each time."""
 
     def find_times(self, low: int, high: int) -> list[int]:
         """Return the designated times τ with low ≤ τ < high, sorted.

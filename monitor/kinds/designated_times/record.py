@@ -38,10 +38,7 @@ CompleteOrUnknown = Literal["complete", "unknown"]
 
 
 class DesignatedTime(TypedDict):
-    """What the records of all answers about designated times contain. `time` and `as_of` are instants.
-
-    `registry` is the digest of all locations. `locations` is the number of locations that the answer is about.
-    """
+    """What the records of all answers about designated times contain. `time` and `as_of` are instants."""
 
     source: str
     monitor: str
@@ -49,7 +46,9 @@ class DesignatedTime(TypedDict):
     tick: int
     as_of: int
     registry: str
+    """The digest of all locations."""
     locations: int
+    """The number of locations that the answer is about."""
 
 
 class TotalSnapshot(Value, frozen=True):

@@ -70,11 +70,14 @@ def draw_gaussian(noise: Noise, variance: Fraction, size: int) -> NDArray[np.int
 
 @dataclass(frozen=True, slots=True)
 class IndependentSums:
-    """The textbook mechanism: d sums with independent Gaussian noise. `rho` is ρ, `queries` is d, `high` is R."""
+    """The textbook mechanism: d sums with independent Gaussian noise."""
 
     rho: Fraction
+    """ρ."""
     queries: int
+    """d."""
     high: int
+    """R."""
 
     def __post_init__(self) -> None:
         """Raise EpsilonError, ExactnessError, PrivacyError or BoundsError for a bad ρ, d or R."""
@@ -93,11 +96,14 @@ class IndependentSums:
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedSums:
-    """d sums with correlated Gaussian noise. `rho` is ρ, `queries` is d, `high` is R."""
+    """d sums with correlated Gaussian noise."""
 
     rho: Fraction
+    """ρ."""
     queries: int
+    """d."""
     high: int
+    """R."""
 
     def __post_init__(self) -> None:
         """Raise EpsilonError, ExactnessError, PrivacyError or BoundsError for a bad ρ, d or R."""

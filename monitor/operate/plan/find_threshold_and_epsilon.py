@@ -28,14 +28,14 @@ _STEPS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a design's ε. Below `low` or above `high` no T meets the targets; from `enough` on, some T does.
-
-    `low` is 0 and `enough` is None unless targets bound T on both sides. `high` is None if nothing bounds ε from above.
-    """
+    """The bounds of a design's ε."""
 
     low: float
+    """Below it no T meets the targets. 0 unless targets bound T on both sides."""
     enough: float | None
+    """From it on, some T meets them. None unless targets bound T on both sides."""
     high: Fraction | None
+    """Above it no T meets them. None if nothing bounds ε from above."""
 
 
 def solve(design: Design, targets: Targets) -> Plan | None:

@@ -67,15 +67,13 @@ class MonitorFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything that the documents state about a configuration.
-
-    `input_kept`, `output_kept`: the retention that `topics --create` sets, in microseconds.
-    """
+    """Everything that the documents state about a configuration."""
 
     valid: ValidConfig
     report: CheckReport
     monitors: tuple[MonitorFigures, ...]
     input_kept: int
+    """The retention that `topics --create` sets, in microseconds; so is `output_kept`."""
     output_kept: int
 
     @property
