@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,7 +19,13 @@ from monitor.errors import UnreachableError
 from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
-from monitor.kafka.kafka_python_3_0.fetcher import POLL_BYTES, FetchState, _Records
+from monitor.kafka.kafka_python_3_0.fetcher import (
+    POLL_BYTES,
+    FetchState,
+    _Records,
+    read_leniently,
+    return_resumed,
+)
 from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
@@ -120,6 +129,34 @@ def test_large_batch_in_portions(
     sizes = [sum(len(record.value) for record in part.records if isinstance(record.value, bytes)) for part in found]
     assert sum(sizes) == 40_000_000
     assert max(sizes) <= POLL_BYTES + 1_000_000
+
+
+@pytest.mark.parametrize("change", [return_resumed, partial(read_leniently, state=FetchState())])
+def test_resumed_partitions_are_read(
+    connections: KafkaConnections, topic: Callable[[str], str], change: Callable[[Any], Any], eventually: Eventually
+) -> None:
+    """Two partitions are read in turns of three records, while the other one is paused with records that were fetched."""
+    both = topic("resumed")
+    create_topic(connections, both, 2)
+    with closing(connections.create_producer()) as producer:
+        for number, partition in product(range(5), range(2)):
+            producer.send(both, partition=partition, value=b"%d" % number)
+        producer.flush()
+    partitions = [TopicPartition(both, partition) for partition in range(2)]
+    found: dict[int, list[bytes]] = {0: [], 1: []}
+    with closing(change(connections.create_consumer(auto_offset_reset="earliest"))) as consumer:
+        consumer.assign(partitions)
+
+        def read_in_turns() -> bool:
+            read, waits = sorted(partitions, key=lambda one: len(found[one.partition]))
+            consumer.pause(waits)
+            consumer.resume(read)
+            for one, records in consumer.poll(timeout_ms=500, max_records=3).items():
+                found[one.partition] += [record.value for record in records]
+            return all(len(values) == 5 for values in found.values())
+
+        eventually(read_in_turns, 20)
+    assert found == {partition: [b"%d" % number for number in range(5)] for partition in range(2)}
 
 
 def test_data_without_frames() -> None:

@@ -23,7 +23,7 @@ from monitor.config import Config, load_config
 from monitor.config.secret_values import read_cosigner
 from monitor.errors import UnreachableError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
-from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently, return_resumed
 from monitor.observe.health import Endpoint, Health
 from monitor.time.clock import SystemClock
 from monitor.time.instants import parse_since
@@ -110,10 +110,13 @@ def _open_result(path: Path, config: Config) -> ResultFile:
 
 def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool = False) -> Sources:
     topics = config.kafka.topics
-    open_output = partial(_open, kafka.create_consumer)
+    open_consumer = partial(_open, kafka.create_consumer)
+
+    def open_output(**settings: str) -> Any:
+        return return_resumed(open_consumer(**settings))
 
     def open_input(**settings: str) -> Any:
-        return read_leniently(open_output(**settings), FetchState(tries=1))
+        return read_leniently(open_consumer(**settings), FetchState(tries=1))
 
     def explain(error: Exception) -> str:
         return str(error) if isinstance(error, ConnectionError) else str(kafka.make_unreachable_error(error))

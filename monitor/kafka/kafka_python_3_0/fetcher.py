@@ -1,8 +1,8 @@
 """A replacement for kafka-python's fetcher that cannot get stuck at a batch, and reads leniently and within bounds.
 
 kafka-python 3.0.12 keeps a fetch that it failed to read, and loops forever after a seek to the offset of this fetch. It
-refuses some batches that brokers and Java's client accept, and it decompresses a whole batch at once. No issue upstream
-was found.
+may keep the records of a resumed partition for ever. It refuses some batches that brokers and Java's client accept, and
+it decompresses a whole batch at once. No issue upstream was found.
 """
 
 from __future__ import annotations
@@ -55,6 +55,12 @@ class FetchState:
         return times < self.tries
 
 
+def return_resumed(consumer: Any) -> Any:
+    """Make an unused consumer return the records of a resumed partition that were fetched before the pause."""
+    consumer._fetcher.__class__ = _ResumingFetcher  # noqa: SLF001  # kafka-python has no option to pass one in
+    return consumer
+
+
 def read_leniently(consumer: Any, state: FetchState) -> Any:
     """Make an unused consumer return `FetchedRecord`s, and never fail because of a batch's content."""
     fetcher = consumer._fetcher  # noqa: SLF001  # kafka-python has no option to pass one in
@@ -71,7 +77,20 @@ class _NoBatches:
         raise CorruptRecordError("no complete batch was found")
 
 
-class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
+class _ResumingFetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
+    """A fetcher that returns the records of a resumed partition.
+
+    kafka-python 3.0.12 keeps records that were fetched before a pause. While it keeps the last partition that it has
+    read to the end, it neither returns them after the partition is resumed nor fetches others.
+    """
+
+    def fetched_records(self, *arguments: Any, **settings: Any) -> Any:
+        if not self._next_partition_records:  # all of them have been returned
+            self._next_partition_records = None
+        return super().fetched_records(*arguments, **settings)
+
+
+class _Fetcher(_ResumingFetcher):
     """A fetcher that returns at most a megabyte, or a record, per poll."""
 
     state: FetchState
