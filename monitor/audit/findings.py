@@ -32,7 +32,7 @@ ORACLES: Final = {
     DWELL: "dwell times are as close to the recount as their noise",
     BUDGET: "ε and pauses follow the rules",
     PAID: "the answers cost no person more than stated",
-    TICKS: "one answer at every tick",
+    TICKS: "one answer at every decided tick",
     FORM: "records have the form and the facts of their tick",
     SIGNED: "answers are as they were signed",
 }

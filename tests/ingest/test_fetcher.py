@@ -135,7 +135,7 @@ def test_large_batch_in_portions(
 def test_resumed_partitions_are_read(
     connections: KafkaConnections, topic: Callable[[str], str], change: Callable[[Any], Any], eventually: Eventually
 ) -> None:
-    """Two partitions are read in turns of three records, while the other one is paused with records that were fetched."""
+    """Two partitions are read in turns of three records. Meanwhile the other one is paused with fetched records."""
     both = topic("resumed")
     create_topic(connections, both, 2)
     with closing(connections.create_producer()) as producer:

@@ -207,3 +207,7 @@ def list_commands(config: Config, rights: Mapping[str, tuple[Right, ...]]) -> It
     rules = list_store_rules(config.service.name, "PASSWORD")
     yield "# Valkey or Redis, in valkey-cli or redis-cli:"
     yield f"ACL SETUSER {config.redis.username or SERVICE} {rules}"
+    yield "# Without this line everybody may connect without a password. Before it, give an operator a user."
+    yield "ACL SETUSER default off"
+    yield "# Keep the users after a restart (CONFIG REWRITE without a file of users)."
+    yield "ACL SAVE"

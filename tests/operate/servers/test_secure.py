@@ -91,6 +91,7 @@ def test_secrets_are_for_their_owner(secure: Secure, eventually: Eventually) -> 
     assert not any(password in text for password in passwords)
     assert "kafka-acls.sh" in text
     assert "ACL SETUSER location-monitor on >PASSWORD resetchannels ~{region:* -@all +ping" in text
+    assert "\nACL SETUSER default off\n" in text
     result = CliRunner().invoke(main, ["servers", "--secure", "--config", str(SECURE), "--out", str(secure.out)])
     assert result.exit_code == 2
     assert "the folder exists: give the name of a new one" in result.output
