@@ -84,6 +84,8 @@ class _ResumingFetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no 
     read to the end, it neither returns them after the partition is resumed nor fetches others.
     """
 
+    _next_partition_records: Any
+
     def fetched_records(self, *arguments: Any, **settings: Any) -> Any:
         if not self._next_partition_records:  # all of them have been returned
             self._next_partition_records = None
