@@ -1,4 +1,4 @@
-"""The Atom feeds of the alarms that still count (RFC 4287), one in each language."""
+"""The Atom feeds of the alarms that still count (RFC 4287), of all places and of each one, in each language."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 import uuid
 from collections.abc import Iterable
 from typing import Final
+from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from monitor.client.known import Answer
 from monitor.config.sections import Language
 from monitor.page.current_places import Place, find_mark
+from monitor.page.folder import name_place
 from monitor.page.languages import Words, format_machine_time
 
 MOST_ENTRIES: Final = 200
@@ -20,14 +22,17 @@ _NOT_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 """Characters that XML 1.0 cannot contain."""
 
 
-def name_feed(language: Language) -> str:
-    """Return the name of the feed in a language."""
-    return f"alarms-{language}.atom"
+def name_feed(language: Language, about: Place | None = None) -> str:
+    """Return the name of the feed in a language: of all places, or about one."""
+    return f"{'alarms' if about is None else name_place(about.location.id)}-{language}.atom"
 
 
-def write_feed(language: Language, words: Words, name: str, places: Iterable[Place]) -> bytes:
+def write_feed(
+    language: Language, words: Words, name: str, places: Iterable[Place], about: Place | None = None
+) -> bytes:
     """Return the feed, the alarm that was published last first. `name`: that of the monitored area.
 
+    `about`: the only place of the feed; None: it is about all of them.
     An entry has the same id for as long as its alarm counts, so a reader shows it once. The ids depend on `name`, so
     that a reader of two areas does not mix them.
     """
@@ -35,30 +40,39 @@ def write_feed(language: Language, words: Words, name: str, places: Iterable[Pla
     alarms.sort(key=lambda one: (-(one[0].as_of or 0), one[1].name.casefold(), _identify(name, *one)))
     texts, latest = words.texts, max((alarm.as_of or 0 for alarm, _place in alarms), default=0)
     feed = Element("feed", {"xmlns": _ATOM, "xml:lang": language})
-    _add(feed, "title", texts["title"])
+    _add(feed, "title", texts["title"] if about is None else f"{about.name} · {texts['title']}")
     _add(feed, "subtitle", texts["all_times"].format(zone=words.timezone))
-    _add(feed, "id", uuid.uuid5(uuid.NAMESPACE_OID, f"{name}\n{language}").urn)
+    own = name_feed(language, about)
+    subject = f"{name}\n{language}" if about is None else f"{name}\n{language}\n{about.location.id}"
+    _add(feed, "id", uuid.uuid5(uuid.NAMESPACE_OID, subject).urn)
     _add(feed, "updated", format_machine_time(latest))
     SubElement(SubElement(feed, "author"), "name").text = _clean(name)
-    SubElement(feed, "link", {"rel": "self", "type": "application/atom+xml", "href": name_feed(language)})
-    SubElement(feed, "link", {"rel": "alternate", "type": "text/html", "href": f"{language}.html"})
+    SubElement(feed, "link", {"rel": "self", "type": "application/atom+xml", "href": own.rpartition("/")[2]})
+    page = f"{'../' * own.count('/')}{language}.html"
+    _add_link(feed, page, about)
     for alarm, place in alarms[:MOST_ENTRIES]:
-        _add_entry(feed, alarm, place, words, name)
+        _add_link(_add_entry(feed, alarm, place, words, name), page, place)
     content: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
     return content
 
 
-def _add_entry(feed: Element, alarm: Answer, place: Place, words: Words, name: str) -> None:
-    """Add an alarm with what it means, what it does not mean, and what to do."""
+def _add_link(parent: Element, page: str, about: Place | None) -> None:
+    """Add the address of a place on the page, or of the whole page."""
+    hash_ = "" if about is None else f"#{urlencode({'place': about.location.id})}"
+    SubElement(parent, "link", {"rel": "alternate", "type": "text/html", "href": page + hash_})
+
+
+def _add_entry(feed: Element, alarm: Answer, place: Place, words: Words, name: str) -> Element:
+    """Add an alarm with what it means, what it does not mean, and what to do. Return its entry."""
     entry, texts = SubElement(feed, "entry"), words.texts
     (line,) = words.list_lines(alarm, alarm.reason, [alarm])
     sections = [f"{title}: {text}" for title, text in words.list_sections(alarm, alarm.reason)]
     _add(entry, "title", f"{place.name}: {texts[find_mark(alarm)]}")
     _add(entry, "id", _identify(name, alarm, place))
     _add(entry, "updated", format_machine_time(alarm.as_of or 0))
-    SubElement(entry, "link", {"rel": "alternate", "type": "text/html", "href": f"{feed.get('xml:lang')}.html"})
     _add(entry, "summary", line)
     _add(entry, "content", "\n\n".join([line, *sections]))
+    return entry
 
 
 def _identify(name: str, alarm: Answer, place: Place) -> str:

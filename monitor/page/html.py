@@ -205,9 +205,9 @@ class Html:
             setup=self._write_setup(view),
         ).encode()
 
-    def write_feed(self, language: Language, name: str, places: Sequence[Place]) -> bytes:
-        """Return the feed of the alarms in a language. `name`: that of the monitored area."""
-        return write_feed(language, self.get_words(language, None), name, places)
+    def write_feed(self, language: Language, name: str, places: Sequence[Place], about: Place | None = None) -> bytes:
+        """Return the feed of the alarms in a language. `name`: that of the monitored area. `about`: its only place."""
+        return write_feed(language, self.get_words(language, None), name, places, about)
 
     def _draw_beliefs(self, texts: Texts) -> Markup:
         labels = Labels(texts["belief"].format(**self._promise), texts["belief_before"], texts["belief_after"])

@@ -136,7 +136,7 @@ class SiteFiles:
             self._due[2] = dict(self._list_details())
 
     def _list_places(self, snapshot: Snapshot) -> dict[str, Writer]:
-        """Return the files with all places, and the feeds of their alarms."""
+        """Return the files with all places, and the feeds of their alarms, at last those of single places."""
         parameters, locations, earlier = self._present.parameters, self._present.locations, self._present.view.earlier
         return {
             _REGISTRY_FILE: partial(answers.write_registry_json, locations, parameters, tuple(earlier)),
@@ -145,6 +145,11 @@ class SiteFiles:
             "places.geojson": partial(answers.write_locations_geojson, snapshot),
             **{
                 name_feed(language): partial(self._html.write_feed, language, parameters.name, snapshot.places)
+                for language in LANGUAGES
+            },
+            **{
+                name_feed(language, place): partial(self._html.write_feed, language, parameters.name, [place], place)
+                for place in snapshot.places
                 for language in LANGUAGES
             },
         }

@@ -12,7 +12,7 @@ from monitor.client.known import About, Answer
 from monitor.config import Location
 from monitor.config.sections import LANGUAGES, Language
 from monitor.page.current_places import Place
-from monitor.page.feed import MOST_ENTRIES, write_feed
+from monitor.page.feed import MOST_ENTRIES, name_feed, write_feed
 from monitor.page.languages import Words, read_texts
 from monitor.time.instants import DAY, HOUR, to_datetime
 
@@ -79,3 +79,16 @@ def test_feed_is_bounded() -> None:
     calm = make_place("a", 24)
     without = replace(calm, answers=(replace(calm.answers[0], last_alarm=None),))
     assert find_text(read_feed([without]), "updated") == "1970-01-01T00:00:00Z"
+
+
+def test_place_has_its_own_feed() -> None:
+    """The feed of a place has its own name and id, and the addresses of the place, relative to its own folder."""
+    place = make_place("Café 7/x", 24)
+    name = name_feed("de", place)
+    assert name == "places/_43af_c3_a9_207_2fx-de.atom"
+    feed = fromstring(write_feed("de", Words(read_texts("de")), "town", [place], place))  # noqa: S314  # our own feed
+    assert "Café 7/x" in find_text(feed, "title")
+    assert find_text(feed, "id") != find_text(read_feed([place], "de"), "id")
+    assert list_ids(feed) == list_ids(read_feed([place], "en"))
+    hrefs = [link.get("href") for link in feed.iter(f"{{{ATOM['']}}}link")]
+    assert hrefs == ["_43af_c3_a9_207_2fx-de.atom", *["../de.html#place=Caf%C3%A9+7%2Fx"] * 2]

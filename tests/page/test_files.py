@@ -139,7 +139,7 @@ def test_folder_has_nothing_else(page: Served, shared: Town) -> None:
         *("places.json", "places.csv", "places.geojson", "background.geojson", LOCK),
         *(f"alarms-{language}.atom" for language in ("en", "de", "ja")),
     }
-    assert sum(name.startswith("places/") for name in plain) == len(shared.parts.locations)
+    assert sum(name.startswith("places/") for name in plain) == 4 * len(shared.parts.locations)
     assert sum(name.startswith("past/") for name in plain) == 15
     for name in names - plain - {"states.json.gz"}:  # which may change meanwhile
         assert gzip.decompress((folder / name).read_bytes()) == (folder / name.removesuffix(".gz")).read_bytes()

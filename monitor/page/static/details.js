@@ -93,7 +93,8 @@ export function actions(row, { store, words, mine, refresh }) {
   const button = element("button", { type: "button", onclick: show }, texts.history);
   const sharing = element("button", { type: "button" }, texts.share);
   sharing.addEventListener("click", () => share(row, { store, words, button: sharing, answer: past }));
-  return element("div", { class: "actions" }, keep, sharing, button, past);
+  const feed = element("a", { href: `${nameOf(id)}-${words.language}.atom`, type: "application/atom+xml" }, texts.feed);
+  return element("div", { class: "actions" }, keep, sharing, button, feed, past);
 }
 
 /** The periods in which an answer stayed the same, the latest first. */
