@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +14,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from monitor.client.known import Answer
+from monitor.client.known import Answer, State
 from monitor.config import Config
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_case import compute_charges, compute_timing
@@ -81,10 +80,12 @@ class View:
 class Shown:
     """What all views show: the places in the order of the list, the latest as_of, the first expiry and the recount.
 
+    `counts`: the number of places of each level; it is counted once, because a large area has hundreds of views.
     The list may be shown for `left` seconds (one of `SECONDS`).
     """
 
     places: Sequence[Place]
+    counts: Mapping[State, int]
     as_of: int | None
     expires: int
     recount: Recount | None
@@ -172,7 +173,6 @@ class Html:
         """Return a part of the list as a page."""
         texts = self._texts[view.language]
         words = self.get_words(view.language, shown.as_of)
-        counted = Counter(place.level for place in shown.places)
         start = (view.page - 1) * PAGE_SIZE
         return self._template.render(
             t=texts,
@@ -188,7 +188,7 @@ class Html:
             as_of_machine=format_machine_time(shown.as_of),
             known_until=words.format_time(shown.expires),
             states=STATES,
-            counts=counted,
+            counts=shown.counts,
             places=[_describe(place, words) for place in shown.places[start : start + PAGE_SIZE]],
             page=view.page,
             pages=count_pages(len(shown.places)),
@@ -201,7 +201,7 @@ class Html:
             texts=self._names[view.language],
             picture=self._draw_beliefs(texts),
             public_key=self._setup.get("publicKey"),
-            known=counted["unknown"] < len(shown.places),  # with a forged answer, every place is unknown
+            known=shown.counts["unknown"] < len(shown.places),  # with a forged answer, every place is unknown
             setup=self._write_setup(view),
         ).encode()
 

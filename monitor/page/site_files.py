@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -125,7 +126,8 @@ class SiteFiles:
         head = snapshot.number, recount, round_seconds_left(snapshot.expires - now - _SHOWN_LATER)
         if head != self._head:
             self._head = head
-            shown = Shown(sort_places(snapshot.places), snapshot.as_of, snapshot.expires, *head[1:])
+            counts = Counter(place.level for place in snapshot.places)
+            shown = Shown(sort_places(snapshot.places), counts, snapshot.as_of, snapshot.expires, *head[1:])
             pages = {view.name: partial(self._html.write, view, shown) for view in list_views(len(snapshot.places))}
             self._due[1] = {**pages, **self._due[1], **pages, **places}
         records = self._present.board.version, self._present.parameters.registry.digest
