@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from monitor.cli import main
 from monitor.errors import EXIT_USAGE
+from monitor.kinds.all_kinds import KINDS
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.operate.servers import EmbeddedValkey
@@ -60,14 +61,15 @@ ODD: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
 @st.composite
 def draw_monitors(draw: st.DrawFn, slot: int, places: list[str]) -> dict[str, Any]:
     """Draw a monitor, as a person might write it."""
-    kind = draw(st.sampled_from(("over_time", "at_times", "hot_spots", "dwell")))
+    kind = draw(st.sampled_from(list(KINDS)))
     monitor: dict[str, Any] = {"name": f"{kind}-1", "kind": kind, "epsilon": draw(EPSILONS)}
-    if kind == "over_time":
+    if kind in {"over_time", "upper_bound"}:
         watched = draw(st.lists(st.sampled_from(places[:7]), min_size=1, unique=True))
         weights = {place: draw(st.integers(1, 9_876_541)) for place in watched}
         window = slot * draw(st.sampled_from((1, 2, 336)))
-        more = {"locations": draw(st.sampled_from((watched, weights))), "window": f"{window}s"}
-        return monitor | more | {"threshold": draw(st.sampled_from((1, 20, 10**12)))}
+        monitor |= {"locations": draw(st.sampled_from((watched, weights))), "window": f"{window}s"}
+        bucket, threshold = slot * draw(st.sampled_from((1, 2, 5))), draw(st.sampled_from((1, 20, 10**12)))
+        return monitor | ({"bucket": f"{bucket}s"} if kind == "upper_bound" else {"threshold": threshold})
     times = draw(st.lists(st.sampled_from(TIMES), min_size=1, unique=True))
     horizon = draw(st.sampled_from(("1d", "25h7m", "100d", "1ms")))
     monitor |= {"at": times, "timezone": draw(st.sampled_from(ZONES)), "reporting_horizon": horizon}
