@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
 
+from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark
 
 Charged = tuple[str, str, int]
@@ -24,23 +25,47 @@ class SignedMark(Mark):
     signed: Mark
 
 
-class SignedCount(NamedTuple):
-    """A noisy count about a designated time that the key has signed. Any other is a plain tuple."""
+class SignedNumber(Number):
+    """A noisy count about a designated time that the key has signed. Any other is a plain `Number`."""
 
-    tick: int
-    noisy_count: int
+    __slots__ = ()
 
 
 @dataclass(slots=True)
 class TimeAnswers:
     """The answers about designated times, by monitor and time. None of them is drawn again."""
 
-    noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
-    """(tick, noisy count) by location."""
+    noisy: dict[tuple[str, int], dict[str, tuple[Number, ...]]] = field(default_factory=dict)
+    """The noisy counts of each location that has any, by tick."""
     drawn: set[tuple[str, int]] = field(default_factory=set)
     """The monitors and times whose answer about all places was drawn."""
     bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
     """The (shard, number of shards) pairs whose lower bounds were drawn."""
+
+    def spend(self, monitor: str, time: int, location: str, numbers: Sequence[Number]) -> bool:
+        """Record noisy counts of a location. Return whether one of them is new.
+
+        Of two of one tick, the first noisy count stays, and the larger ε counts. One without its ε spends all.
+        """
+        noisy = self.noisy.setdefault((monitor, time), {})
+        known = {number.tick: number for number in noisy.get(location, ())}
+        if any(number.epsilon is None for number in known.values()):
+            return False
+        new = [number for number in numbers if number.tick not in known]
+        known |= {number.tick: number for number in new}
+        for number in numbers:
+            first = known[number.tick]
+            if number.epsilon is None or (first.epsilon is not None and number.epsilon > first.epsilon):
+                known[number.tick] = first._replace(epsilon=number.epsilon)
+        noisy[location] = tuple(known[tick] for tick in sorted(known))
+        return bool(new)
+
+    def sign(self, monitor: str, time: int, location: str, numbers: Iterable[Number]) -> None:
+        """Record that the key has signed these noisy counts, which are spent."""
+        known = self.noisy[monitor, time]
+        signed = {number.tick: SignedNumber(*number) for number in numbers}
+        others = (number for number in known[location] if number.tick not in signed)
+        known[location] = tuple(sorted((*others, *signed.values())))
 
     def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
         """Return whether no location of a shard has had its lower bound drawn.

@@ -111,7 +111,7 @@ class LedgerState(AnswerState):
     """The timestamp of the first owner record (an instant); from then on, ticks had to be decided."""
     signed: SignedLog | None = None
     """The signed log of an owner whose answers are signed, else None; it reads the marks and noisy counts as
-    `SignedMark` and `SignedCount`.
+    `SignedMark` and `SignedNumber`.
     """
 
     @property

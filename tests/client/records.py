@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
@@ -86,7 +86,7 @@ def snapshot(
         locations=len(registry.by_shard[shard]),
         threshold=8,
         epsilon=Fraction(1),
-        noisy_counts=noisy or {},
+        noisy_counts={place: NoisyCount(*at) for place, at in (noisy or {}).items()},
         counts_at_least=None if bounds is None else (Fraction(1), bounds),
     )
 

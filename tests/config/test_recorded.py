@@ -15,7 +15,7 @@ from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError
 from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import AtTimesSnapshot, make_at_times_record
+from monitor.kinds.at_times.record import AtTimesSnapshot, NoisyCount, make_at_times_record
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.hot_spots.record import HotSpotsSnapshot, make_hot_spots_record
 from monitor.kinds.over_time.monitor import OverTime
@@ -101,7 +101,7 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
         entry = read(
             make_at_times_record(
-                **build_common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)}
+                **build_common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": NoisyCount(5, 4)}
             )
         )
         assert isinstance(entry, AtTimesSnapshot)

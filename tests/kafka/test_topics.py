@@ -24,7 +24,7 @@ from monitor.kafka.topics import (
     list_topic_needs,
 )
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
@@ -122,7 +122,7 @@ class TestNeeds:
             "epsilon": Fraction(1),
         }
         for shard, rows in enumerate(wide.registry.by_shard):
-            noisy = {ids[row]: (10_000_000, 1_000_000) for row in rows}
+            noisy = {ids[row]: NoisyCount(10_000_000, 1_000_000) for row in rows}
             kept: dict[str, Any] = {"locations": len(rows), "threshold": 3, "noisy_counts": noisy}
             record = make_at_times_record(**common, **kept, shard=shard, shards=3, complete=True, final=True)
             assert _measure(record) < limit

@@ -6,17 +6,20 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from monitor.errors import LedgerError
+from monitor.kinds.answer_state import SignedNumber, TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.privacy.at_times import Number
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
@@ -211,6 +214,22 @@ def test_past_marks_last_for_a_period() -> None:
     assert state.past == {}
 
 
+def test_numbers_about_a_time_are_spent() -> None:
+    """Numbers of a location gather by tick; of two of one tick the larger ε counts. One without its ε spends all."""
+    half, third, numbers = Fraction(1, 2), Fraction(1, 3), TimeAnswers()
+    spend = partial(numbers.spend, "noon", 100, "place-0")
+    assert spend([Number(5, 9, third)])
+    assert spend([Number(3, 7, third), Number(5, 9, third)])
+    assert not spend([Number(5, 8, half)])
+    assert not spend([Number(5, 8, third)])
+    assert numbers.noisy["noon", 100]["place-0"] == (Number(3, 7, third), Number(5, 9, half))
+    numbers.sign("noon", 100, "place-0", [Number(5, 9, half)])
+    assert [type(number) for number in numbers.noisy["noon", 100]["place-0"]] == [Number, SignedNumber]
+    assert not spend([Number(3, 7, None)])
+    assert not spend([Number(8, 7, None)])
+    assert numbers.noisy["noon", 100]["place-0"] == (Number(3, 7, None), Number(5, 9, half))
+
+
 def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
     """Marks that have run out are kept for the longest mark lifetime.
 
@@ -218,7 +237,7 @@ def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
     """
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
-    state.times.noisy = {("noon", 100): {"place-0": (1, 2)}, ("noon", 200): {}}
+    state.times.noisy = {("noon", 100): {"place-0": (Number(1, 2, None),)}, ("noon", 200): {}}
     state.forget(10, mark_lifetime=6, oldest_time=200)
     assert [mark.tick for mark in state.find_marks("zoo", "place-0")] == [5, 9]
     assert list(state.times.noisy) == [("noon", 200)]

@@ -13,7 +13,7 @@ from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.ledger.signed_log import SignedLog
@@ -130,7 +130,7 @@ class Town:
                     locations=len(rows),
                     threshold=monitor.threshold,
                     epsilon=monitor.epsilon,
-                    noisy_counts={place: at for place, at in drawn.items() if place in members},
+                    noisy_counts={place: NoisyCount(*at) for place, at in drawn.items() if place in members},
                 )
 
 

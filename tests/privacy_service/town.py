@@ -30,6 +30,7 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, S
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
+from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.decide import Decider
@@ -231,7 +232,7 @@ class Town:
                 ledger.spend("stations", PLACES[cell.row], cast("tuple[Mark, ...]", state or ()))
             elif state is not None:
                 noisy = ledger.times.noisy.setdefault(("noon", ORIGIN + cell.time * MINUTE), {})
-                noisy[PLACES[cell.row]] = cast("tuple[int, int]", state)
+                noisy[PLACES[cell.row]] = (Number(*cast("tuple[int, int]", state), None),)
         return ledger
 
     def _states_of(self, ledger: LedgerState) -> dict[Cell, State]:
@@ -243,7 +244,7 @@ class Town:
                 states[cell] = tuple(Mark(mark.tick, self.cap, mark.epsilon, mark.until) for mark in marks)
             else:
                 noisy = ledger.times.noisy.get(("noon", ORIGIN + cell.time * MINUTE), {})
-                states[cell] = (noisy[PLACES[cell.row]][0], self.cap) if PLACES[cell.row] in noisy else None
+                states[cell] = (noisy[PLACES[cell.row]][0].tick, self.cap) if PLACES[cell.row] in noisy else None
         return states
 
     def evidence(self, tick: int, counts: Mapping[Cell, int | None], asked: Question | None = None) -> Evidence:

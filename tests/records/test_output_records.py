@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,10 +13,11 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from monitor.errors import LedgerError
 from monitor.kinds.all_records import RECORDS, read_record
-from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot, make_at_times_record
+from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot, LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert, make_over_time_record
 from monitor.operate.schema.build_schemas import build_alerts_schema
 from monitor.operate.schema.examples import Example, make_examples
+from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.records.charges_record import Charges, PlaceCharges, TimeCharges
 from monitor.records.fields import Value, encode, make_decoder
@@ -44,7 +46,7 @@ def over_time(answer: OverTimeAnswer, resumes_at: int | None = None, counted_sin
     )
 
 
-def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True, **more: Any) -> OutputRecord:
+def at_times(noisy: Mapping[str, tuple[Any, ...]], *, complete: bool = True, **more: Any) -> OutputRecord:
     return make_at_times_record(
         source="tokyo",
         monitor="evening",
@@ -59,7 +61,7 @@ def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True, **more
         locations=1_250,
         threshold=20,
         epsilon=Fraction(1, 2),
-        noisy_counts=noisy,
+        noisy_counts={place: NoisyCount(*at) for place, at in noisy.items()},
         **more,
     )
 
@@ -250,6 +252,25 @@ def test_lower_bounds_are_read_back() -> None:
         assert read(record).at_least_epsilon == Fraction(1, 3)
     assert not SCHEMA.is_valid(value | {"counts_at_least": {"駅": 0}})
     assert not SCHEMA.is_valid(value | {"at_least_epsilon": "0"})
+
+
+def test_numbers_of_a_location_are_read_back() -> None:
+    """Noisy counts of a location fit the schema and are read back. One alone has the bytes that it always had."""
+    alone = at_times({"駅": (99, 31)})
+    assert '"noisy_counts":{"駅":{"tick":99,"noisy_count":31}}' in alone.value.decode()
+    assert read(alone).noisy_counts["駅"].numbers == (Number(99, 31, None),)
+    quarter, since = Fraction(1, 4), "2026-11-20T08:00:00Z"
+    record = at_times({"駅": (97, 31, quarter, (LaterCount(99, 20, quarter),), since)})
+    assert (
+        '{"駅":{"tick":97,"noisy_count":31,"epsilon":"1/4","later":[{"tick":99,"noisy_count":20,"epsilon":"1/4"}],'
+        f'"counted_since":"{since}"}}}}'
+    ) in record.value.decode()
+    SCHEMA.validate(json.loads(record.value))
+    assert read(record).noisy_counts["駅"].numbers == (Number(97, 31, quarter), Number(99, 20, quarter))
+    for old, new in ((b'"tick":99', b'"tick":97'), (b'20T08:00:00Z"}}', b'20T24:30:00Z"}}')):
+        assert old in record.value
+        with pytest.raises(msgspec.ValidationError):
+            make_decoder(AtTimesSnapshot)(record.value.replace(old, new))
 
 
 @pytest.mark.parametrize("example", [example for examples in make_examples().values() for example in examples])

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.client.verification import Verification
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import OVER_TIME, make_over_time_record
 from monitor.kinds.parameters import Parameters
@@ -72,7 +72,7 @@ def forge(parameters: Parameters, tick: int, marked: int | None = None) -> list[
         final=False,
         threshold=2,
         epsilon=noon.epsilon,
-        noisy_counts=dict.fromkeys(places, (tick, FORGED)),
+        noisy_counts=dict.fromkeys(places, NoisyCount(tick, FORGED)),
     )
     return [over_time, snapshot]
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kinds.answer_state import AnswerState, SignedCount
+from monitor.kinds.answer_state import AnswerState, SignedNumber
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.decider import Tally
 from monitor.kinds.designated_times.decide import TimedDecider
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Question
 from monitor.privacy import at_least, at_times
-from monitor.privacy.at_times import AtTimesRule
+from monitor.privacy.at_times import AtTimesRule, Number
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.unknown_causes import NOT_SIGNED
 
@@ -61,17 +61,18 @@ class AtTimesDecider(TimedDecider[AtTimes]):
                 records.append(tally.known[ce_id])
                 continue
             complete = self.is_complete_at(time, shard, evidence, state, tally)
-            hidden = {row for row in marked[shard] if only_signed and not isinstance(noisy[ids[row]], SignedCount)}
+            hidden = {row for row in marked[shard] if only_signed and not _is_signed(noisy[ids[row]])}
             if complete and hidden:
                 complete = False
                 tally.unknown.add((shard, NOT_SIGNED))
             if complete:
                 present = evidence.readings[shard].present
                 for row, count in self._draw_noisy_counts(shard, marked[shard], present[time]):
-                    noisy[ids[row]] = SignedCount(tick, count) if only_signed else (tick, count)
+                    number = Number(tick, count, None)
+                    noisy[ids[row]] = (SignedNumber(*number) if only_signed else number,)
                     marked[shard].append(row)
             tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
-            shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard]) if row not in hidden}
+            shown = {ids[row]: _list(noisy[ids[row]]) for row in sorted(marked[shard]) if row not in hidden}
             bounds = self._draw_lower_bounds(time, shard, tick, evidence, state) if complete else None
             records.append(self._build_snapshot(time, shard, tick, complete, shown, bounds))
         return records
@@ -92,7 +93,7 @@ class AtTimesDecider(TimedDecider[AtTimes]):
         drawn = {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
         return monitor.at_least, drawn
 
-    def _find_marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
+    def _find_marked_rows(self, noisy: Collection[str]) -> dict[int, list[int]]:
         """Return the registry rows of the locations that have a noisy count, by shard."""
         registry = self._parameters.registry
         marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
@@ -122,7 +123,7 @@ class AtTimesDecider(TimedDecider[AtTimes]):
         shard: int,
         tick: int,
         complete: bool,  # noqa: FBT001  # becomes the record's status
-        noisy: Mapping[str, tuple[int, int]],
+        noisy: Mapping[str, NoisyCount],
         bounds: tuple[Fraction, Mapping[str, int]] | None,
     ) -> OutputRecord:
         monitor, registry = self.monitor, self._parameters.registry
@@ -138,3 +139,13 @@ class AtTimesDecider(TimedDecider[AtTimes]):
             noisy_counts=noisy,
             counts_at_least=bounds,
         )
+
+
+def _is_signed(numbers: Iterable[Number]) -> bool:
+    return all(isinstance(number, SignedNumber) for number in numbers)
+
+
+def _list(numbers: Sequence[Number]) -> NoisyCount:
+    """Return the noisy counts of a location as a record has them."""
+    first, *later = numbers
+    return NoisyCount(*first, later=tuple(LaterCount(*one) for one in later))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import pairwise
 from typing import Annotated, ClassVar, Final, Literal, Unpack
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from monitor.kinds.answer_state import AnswerState, SignedCount
+from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.designated_times.record import CompleteOrUnknown, DesignatedTime, RegistryDigest
+from monitor.privacy.at_times import Number
 from monitor.records.fields import (
     Epsilon,
     Location,
@@ -30,11 +32,52 @@ from monitor.records.output_records import TYPE_PREFIX, OutputRecord, make_recor
 AT_TIMES: Final = f"{TYPE_PREFIX}at_times"
 
 
-class NoisyCount(Struct, frozen=True):
-    """A noisy answer at a designated time. It marks its location permanently."""
+class LaterCount(Struct, frozen=True, omit_defaults=True):
+    """A noisy count of a location after its first one. Without `epsilon`, it marks its location permanently."""
 
     tick: Tick
     noisy_count: Whole
+    epsilon: Epsilon | None = None
+
+
+class NoisyCount(Struct, frozen=True, omit_defaults=True):
+    """The first noisy count of a location at a time. Without `epsilon`, it marks its location permanently."""
+
+    tick: Tick
+    noisy_count: Whole
+    epsilon: Annotated[
+        Epsilon | None,
+        Meta(description="The ε of this noisy count, where a location may have several. Absent: the whole ε."),
+    ] = None
+    later: Annotated[
+        tuple[LaterCount, ...],
+        Meta(
+            description="The next noisy counts, by tick. Each counts only people whose record was stamped in a slot "
+            "after the tick of the one before it."
+        ),
+    ] = ()
+    counted_since: Annotated[
+        Time | UnsetType,
+        Meta(
+            description="as_of of the latest noisy count before this tick, if this tick counted only people whose "
+            "record was stamped at or after this instant. If this tick has no noisy count, they are fewer than "
+            "`threshold`."
+        ),
+    ] = UNSET
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the time has another form, or the noisy counts are not in order."""
+        if self.counted_since is not UNSET:
+            check_time(self.counted_since)
+        ticks = [self.tick, *(one.tick for one in self.later)]
+        if any(tick >= after for tick, after in pairwise(ticks)):
+            raise ValueError("the noisy counts of a location are not in the order of their ticks")
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The noisy counts, by tick."""
+        later = (Number(one.tick, one.noisy_count, one.epsilon) for one in self.later)
+        return Number(self.tick, self.noisy_count, self.epsilon), *later
 
 
 class AtTimesSnapshot(Value, frozen=True):
@@ -83,25 +126,24 @@ class AtTimesSnapshot(Value, frozen=True):
 
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
-        """(tick, noisy count) by location."""
+        """(tick, noisy count) of the first noisy count, by location."""
         return {location: (noisy.tick, noisy.noisy_count) for location, noisy in self.noisy_counts.items()}
 
     def fold(self, state: AnswerState) -> None:
         """Record the noisy counts and lower bounds, which are not drawn again, and what they charge."""
         about = self.monitor, self.instant
-        known = state.times.noisy.setdefault(about, {})
-        if self.noisy_counts.keys() - known.keys():
+        state.times.noisy.setdefault(about, {})
+        new = [state.times.spend(*about, location, noisy.numbers) for location, noisy in self.noisy_counts.items()]
+        if any(new):
             state.charge(("at_times", *about), self.epsilon)
-        for location, answer in self.counts.items():
-            known.setdefault(location, answer)
         if self.at_least_epsilon is not None:
             state.times.record_bounds(*about, self.shard, self.shards)
             state.charge(("at_least", *about), self.at_least_epsilon)
 
     def sign(self, state: AnswerState) -> None:
         """Record that the key has signed the noisy counts, which are folded already."""
-        signed = {location: SignedCount(*count) for location, count in self.counts.items()}
-        state.times.noisy[self.monitor, self.instant].update(signed)
+        for location, noisy in self.noisy_counts.items():
+            state.times.sign(self.monitor, self.instant, location, noisy.numbers)
 
     @property
     def bounds(self) -> Mapping[str, int]:
@@ -117,11 +159,11 @@ def make_at_times_record(
     final: bool,
     threshold: int,
     epsilon: Fraction,
-    noisy_counts: Mapping[str, tuple[int, int]],
+    noisy_counts: Mapping[str, NoisyCount],
     counts_at_least: tuple[Fraction, Mapping[str, int]] | None = None,
     **asked: Unpack[DesignatedTime],
 ) -> OutputRecord:
-    """Return the snapshot of one shard at a designated time. `noisy_counts` maps location to (tick, noisy count).
+    """Return the snapshot of one shard at a designated time.
 
     `counts_at_least`: the ε of the lower bounds that this tick drew, and the bounds by location; None if it drew none.
     """
@@ -139,7 +181,7 @@ def make_at_times_record(
         locations=asked["locations"],
         threshold=threshold,
         epsilon=epsilon,
-        noisy_counts={location: NoisyCount(*answer) for location, answer in noisy_counts.items()},
+        noisy_counts=dict(noisy_counts),
         at_least_epsilon=None if counts_at_least is None else counts_at_least[0],
         counts_at_least=UNSET if counts_at_least is None else dict(counts_at_least[1]),
     )

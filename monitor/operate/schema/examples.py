@@ -6,7 +6,7 @@ import json
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.over_time.record import make_over_time_record
@@ -157,7 +157,7 @@ def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRec
         locations=3,
         threshold=9,
         epsilon=Fraction(1),
-        noisy_counts={"museum": (14, 12)},
+        noisy_counts={"museum": NoisyCount(14, 12)},
         counts_at_least=None if bounds is None else (Fraction(1, 2), bounds),
     )
 

@@ -14,7 +14,7 @@ from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import LARGEST_OF_ONE_PLACE, find_max_answers_per_record, measure_place
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
@@ -153,7 +153,7 @@ def test_snapshot_with_lower_bounds_fits() -> None:
             locations=len(ids),
             threshold=10**12,
             epsilon=timed.epsilon,
-            noisy_counts=dict.fromkeys(ids, (10**12, 10**18)),
+            noisy_counts=dict.fromkeys(ids, NoisyCount(10**12, 10**18)),
             counts_at_least=(Fraction(1, 3), dict.fromkeys(ids, 10**18)),
         )
         assert measure(record) <= with_bounds[shard]

@@ -11,7 +11,7 @@ import pytest
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
@@ -93,5 +93,5 @@ def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputR
                 locations=len(rows),
                 threshold=timed.threshold,
                 epsilon=Fraction(1),
-                noisy_counts={registry.ids[row]: (tick, 11) for row in rows[:1]} if noisy else {},
+                noisy_counts={registry.ids[row]: NoisyCount(tick, 11) for row in rows[:1]} if noisy else {},
             )

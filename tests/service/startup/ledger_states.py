@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from monitor.kinds.at_times.record import make_at_times_record
+from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
@@ -41,7 +41,7 @@ def state_with_answers(parameters: Parameters, *answers: tuple[str, str, int, Fr
         }
         if kind == "at_times":
             snapshot: dict[str, Any] = {"shard": shard, "shards": 2, "threshold": 3, "complete": True, "final": False}
-            record = make_at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
+            record = make_at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": NoisyCount(tick, 5)})
         else:
             record = make_hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
         state.fold(record, parameters.grid)
