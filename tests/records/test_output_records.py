@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import pairwise, product
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot, LaterCount,
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert, make_over_time_record
 from monitor.operate.schema.build_schemas import build_alerts_schema
 from monitor.operate.schema.examples import Example, make_examples
-from monitor.privacy.at_times import Number
+from monitor.privacy.at_times import AtTimesRule, Number, may_answer
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.records.charges_record import Charges, PlaceCharges, TimeCharges
 from monitor.records.fields import Value, encode, make_decoder
@@ -271,6 +272,32 @@ def test_numbers_of_a_location_are_read_back() -> None:
         assert old in record.value
         with pytest.raises(msgspec.ValidationError):
             make_decoder(AtTimesSnapshot)(record.value.replace(old, new))
+
+
+@pytest.mark.promise(3)
+def test_numbers_add_up_to_a_bound() -> None:
+    """Over all tiny sets of records and all numbers of k = 2, the bound of a snapshot is never below the people.
+
+    Noise is 0, so the bound is as low as it can be. It is None only in the ticks after the last number.
+    """
+    half, snapshots = Fraction(1, 2), 0
+    rule = AtTimesRule(Fraction(1), 20, 2)
+    for stamps in product((97, 98, 99, 100, 101), repeat=3):
+        for ticks in ((), (97,), (98,), (100,), (97, 99), (98, 100), (99, 100)):
+            people = [stamp for stamp in stamps if stamp <= 100]
+            starts = (0, *ticks)
+            counts = [sum(low < stamp <= high for stamp in people) for low, high in pairwise(starts)]
+            numbers = [Number(tick, count, half) for tick, count in zip(ticks, counts, strict=True)]
+            earlier = [number for number in numbers if number.tick < 100]
+            since = "2026-11-20T08:00:00Z" if earlier and may_answer(rule, earlier, 100) else msgspec.UNSET
+            later = tuple(LaterCount(*number) for number in numbers[1:])
+            noisy = {"駅": (*numbers[0], later, since)} if numbers else {}
+            bound = read(at_times(noisy)).find_upper_bound("駅")
+            assert (bound is None) == (len(earlier) == 2)
+            assert bound is None or len(people) <= bound
+            assert read(at_times(noisy, complete=False)).find_upper_bound("駅") is None
+            snapshots += 1
+    assert snapshots == 7 * 5**3
 
 
 @pytest.mark.parametrize("example", [example for examples in make_examples().values() for example in examples])

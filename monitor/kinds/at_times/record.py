@@ -129,6 +129,22 @@ class AtTimesSnapshot(Value, frozen=True):
         """(tick, noisy count) of the first noisy count, by location."""
         return {location: (noisy.tick, noisy.noisy_count) for location, noisy in self.noisy_counts.items()}
 
+    def find_upper_bound(self, location: str) -> int | None:
+        """Return a certain upper bound of the people at a location of the shard by all records before `as_of`.
+
+        Each number counts the records since the one before it. If this tick did not count those since the latest
+        number, as after the last number, more people may have been reported: the result is None.
+        """
+        if self.status != "complete":
+            return None
+        if location not in self.noisy_counts:
+            return self.threshold - 1
+        noisy = self.noisy_counts[location]
+        counted = sum(number.noisy_count for number in noisy.numbers)
+        if noisy.numbers[-1].tick == self.tick:
+            return counted
+        return None if noisy.counted_since is UNSET else counted + self.threshold - 1
+
     def fold(self, state: AnswerState) -> None:
         """Record the noisy counts and lower bounds, which are not drawn again, and what they charge."""
         about = self.monitor, self.instant
