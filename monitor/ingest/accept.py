@@ -42,7 +42,7 @@ from monitor.kinds.facts import (
     STAY,
     FactArray,
     Facts,
-    NeededFacts,
+    find_designated,
     make_facts,
     take_facts,
 )
@@ -226,15 +226,6 @@ def _select_live(
     return _LiveFacts(np.repeat(stay, counts), times[np.repeat(first, counts) + within])
 
 
-def _find_designated(needed: Iterable[NeededFacts], instants: Ints) -> Flags:
-    """Return which of these instants are designated times for which at least one of these facts is needed."""
-    schedules = [each.times for each in needed if each.times is not None]
-    if not (instants.size and schedules):
-        return np.zeros(instants.size, np.bool_)
-    low, high = int(instants.min()), int(instants.max()) + 1
-    return np.isin(instants, np.concatenate([times.find_between(low, high) for times in schedules]))
-
-
 def _make_facts(
     parameters: Parameters, stays: Columns, now: Ints, people: FactArray, live: tuple[_LiveFacts, _LiveFacts]
 ) -> Facts:
@@ -248,11 +239,13 @@ def _make_facts(
     timed = make_facts(PRESENT, stamp=now[present], instant=instant, row=stays.row[present], person=people[present])
     lengths = _make_stays(parameters, stays, timed, present)
     if stays.consent is not None and parameters.counts_consent:
-        asked = _find_designated((needed for needed in parameters.needed if needed.consenting), instant)
+        asked = find_designated((needed for needed in parameters.needed if needed.consenting), instant)
         consenting = take_facts(timed, np.flatnonzero(stays.consent[present] & asked))
         consenting["row"] += CONSENT
         timed = np.concatenate([timed, consenting])
-    return Facts(seen, reported, bucketed, timed, lengths)
+    by_stamp = parameters.find_stamped(timed["instant"])
+    timed, stamped = (take_facts(timed, np.flatnonzero(which)) for which in (~by_stamp, by_stamp))
+    return Facts(seen, reported, bucketed, timed, stamped, lengths)
 
 
 def _make_bucketed(parameters: Parameters, seen: FactArray) -> FactArray:
@@ -274,7 +267,7 @@ def _make_stays(parameters: Parameters, stays: Columns, present: FactArray, stay
     if not parameters.longest_length:
         return Facts().stays
     reads = (needed for needed in parameters.needed if needed.longest)
-    asked = np.flatnonzero(_find_designated(reads, present["instant"]))
+    asked = np.flatnonzero(find_designated(reads, present["instant"]))
     present, stay = take_facts(present, asked), stay[asked]
     length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, parameters.longest_length)
     return make_facts(STAY, length=length, **{name: present[name] for name in ("stamp", "instant", "row", "person")})

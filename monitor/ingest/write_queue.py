@@ -117,8 +117,7 @@ class Batch:
 
     def pack(self, registry: Registry) -> Portions:
         """Return all facts, ready to be written."""
-        kinds = ((one.seen, one.reported, one.bucketed, one.present, one.stays) for one in self.facts)
-        joined = (np.concatenate(kind) for kind in zip(*kinds, strict=True))
+        joined = (np.concatenate(kind) for kind in zip(*(one.list_kinds() for one in self.facts), strict=True))
         return pack_facts(Facts(*joined), registry.shard)
 
 

@@ -25,18 +25,17 @@ class SignedMark(Mark):
     signed: Mark
 
 
-class SignedNumber(Number):
-    """A noisy count about a designated time that the key has signed. Any other is a plain `Number`."""
-
-    __slots__ = ()
-
-
 @dataclass(slots=True)
 class TimeAnswers:
     """The answers about designated times, by monitor and time. None of them is drawn again."""
 
     noisy: dict[tuple[str, int], dict[str, tuple[Number, ...]]] = field(default_factory=dict)
-    """The noisy counts of each location that has any, by tick."""
+    """The noisy counts of each location that has any, by tick. They are spent."""
+    signed: dict[tuple[str, int], dict[str, tuple[Number, ...]]] = field(default_factory=dict)
+    """Those of them that the key has signed, as it has signed them.
+
+    A record without a signature may give one of them a larger ε, which counts as spent and is not published again.
+    """
     drawn: set[tuple[str, int]] = field(default_factory=set)
     """The monitors and times whose answer about all places was drawn."""
     bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
@@ -62,10 +61,13 @@ class TimeAnswers:
 
     def sign(self, monitor: str, time: int, location: str, numbers: Iterable[Number]) -> None:
         """Record that the key has signed these noisy counts, which are spent."""
-        known = self.noisy[monitor, time]
-        signed = {number.tick: SignedNumber(*number) for number in numbers}
-        others = (number for number in known[location] if number.tick not in signed)
-        known[location] = tuple(sorted((*others, *signed.values())))
+        signed = self.signed.setdefault((monitor, time), {})
+        by_tick = {number.tick: number for number in (*signed.get(location, ()), *numbers)}
+        signed[location] = tuple(by_tick[tick] for tick in sorted(by_tick))
+
+    def find_signed(self, monitor: str, time: int, location: str) -> tuple[Number, ...]:
+        """Return the noisy counts of a location that the key has signed, by tick."""
+        return self.signed.get((monitor, time), {}).get(location, ())
 
     def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
         """Return whether no location of a shard has had its lower bound drawn.
@@ -83,6 +85,7 @@ class TimeAnswers:
     def forget(self, oldest: int) -> None:
         """Drop designated times before `oldest`."""
         self.noisy = {key: noisy for key, noisy in self.noisy.items() if key[1] >= oldest}
+        self.signed = {key: signed for key, signed in self.signed.items() if key[1] >= oldest}
         self.drawn = {key for key in self.drawn if key[1] >= oldest}
         self.bounded = {key: drawn for key, drawn in self.bounded.items() if key[1] >= oldest}
 

@@ -1,9 +1,10 @@
 """The facts, and the questions about them.
 
-There are five kinds of facts:
+There are six kinds of facts:
 
 * a person was last seen at a watched location in a slot;
 * a person was at a location at a designated time;
+* the latest stamp of such a person's visits, if the location counts what was reported since an earlier tick;
 * the length of a visit that covers a designated time, if a monitor needs it;
 * the latest stamp of a person's visits, for a location that counts what was reported since an earlier tick;
 * the bucket in which a person was reported, for a location with upper bounds.
@@ -18,7 +19,7 @@ and no later one. Slot t + 1 is opened when tick t is in the ledger, or when slo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -82,19 +83,26 @@ class Facts:
     the rows whose people are also counted by what was reported since an earlier tick. `bucketed` (`SEEN`): the number
     of a set of buckets as row, and the last slot of the bucket. `present` (`PRESENT`): people who
     were present at a row at a designated time; if lower bounds are published, also the same with `CONSENT` added to the
-    row, for people who consented. `stays` (`STAY`): lengths of visits in seconds, if a monitor needs them; of
-    several lengths of a person at a row, the longest counts.
+    row, for people who consented. `stamped` (`PRESENT`): the same, in place of `present`, at the designated times whose
+    people are also counted by what was reported since an earlier tick; of several stamps, the latest counts. `stays`
+    (`STAY`): lengths of visits in seconds, if a monitor needs them; of several lengths of a person at a row, the longest
+    counts.
     """
 
     seen: FactArray = field(default_factory=lambda: np.empty(0, SEEN))
     reported: FactArray = field(default_factory=lambda: np.empty(0, SEEN))
     bucketed: FactArray = field(default_factory=lambda: np.empty(0, SEEN))
     present: FactArray = field(default_factory=lambda: np.empty(0, PRESENT))
+    stamped: FactArray = field(default_factory=lambda: np.empty(0, PRESENT))
     stays: FactArray = field(default_factory=lambda: np.empty(0, STAY))
 
     def __len__(self) -> int:
         """Return the number of facts of all kinds."""
-        return self.seen.size + self.reported.size + self.bucketed.size + self.present.size + self.stays.size
+        return sum(facts.size for facts in self.list_kinds())
+
+    def list_kinds(self) -> tuple[FactArray, ...]:
+        """Return the facts of each kind."""
+        return self.seen, self.reported, self.bucketed, self.present, self.stamped, self.stays
 
 
 class Portion(NamedTuple):
@@ -113,10 +121,10 @@ Portions = Mapping[int, Sequence[Portion]]
 class NeededFacts:
     """The facts that the answers of a monitor are computed from.
 
-    `rows`: the locations whose people are counted in windows of `window` slots. `since_ticks`: whether they are also
-    counted by what was reported since an earlier tick. `bucket`: if they are counted by buckets instead, in which they
-    were reported, the slots of a bucket, else 0. `times`: the designated times about
-    which people are counted at all locations, for `horizon` microseconds each. `consenting`: whether people who
+    `rows`: the locations whose people are counted in windows of `window` slots. `bucket`: if they are counted by
+    buckets instead, in which they were reported, the slots of a bucket, else 0. `times`: the designated times about
+    which people are counted at all locations, for `horizon` microseconds each. `since_ticks`: whether the people of
+    `rows` or `times` are also counted by what was reported since an earlier tick. `consenting`: whether people who
     consented are also counted. `longest`: if lengths of visits are read, the longest one in seconds, else 0.
     """
 
@@ -128,6 +136,15 @@ class NeededFacts:
     horizon: int = 0
     consenting: bool = False
     longest: int = 0
+
+
+def find_designated(needed: Iterable[NeededFacts], instants: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of these instants are designated times for which at least one of these facts is needed."""
+    schedules = [each.times for each in needed if each.times is not None]
+    if not (instants.size and schedules):
+        return np.zeros(instants.size, np.bool_)
+    low, high = int(instants.min()), int(instants.max()) + 1
+    return np.isin(instants, np.concatenate([times.find_between(low, high) for times in schedules]))
 
 
 Window = tuple[int, Sequence[int] | NDArray[np.int64]]
@@ -174,6 +191,20 @@ class Question:
     buckets: tuple[BucketCount, ...] = ()
 
 
+class Stamps(NamedTuple):
+    """The people of a shard at a designated time: by person and location, the location and the latest stamp.
+
+    `places`: the location's index among the shard's rows in registry order. Both arrays have the shape (people,).
+    """
+
+    places: NDArray[np.int64]
+    latest: NDArray[np.int64]
+
+    def count_since(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the people at each location with a record that was stamped after a slot; `starts` has one for each."""
+        return np.bincount(self.places[self.latest > starts[self.places]], minlength=starts.size)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The answer of one shard, read in one transaction.
@@ -183,8 +214,8 @@ class Reading:
     `times_evicted_until`: designated times up to this instant were evicted. `time`: the store's clock, an instant.
     `counts`: distinct people, aligned with the question's windows and their rows. `since`: distinct people by what was
     reported since an earlier tick. `buckets`: distinct people by bucket. `present`: by designated time,
-    distinct people by location, aligned with the shard's rows in registry order. `consenting`: the same for people who
-    consented. `stays`: by designated time, the person, row and length in seconds of each visit, in any order.
+    distinct people by location, aligned with the shard's rows in registry order. `stamps`: the same people with their
+    latest stamps, at the times with `Facts.stamped`. `consenting`: as `present`, for people who consented. `stays`: by designated time, the person, row and length in seconds of each visit, in any order.
     `settled`: the counts include the facts stamped up to the question's tick and no others. It is False if the store's
     clock is not in the slot after the tick, if a later slot is open, or if facts still wait (ask again).
     """
@@ -201,6 +232,7 @@ class Reading:
     stays: Mapping[int, Sequence[tuple[bytes, int, int]]] = field(default_factory=dict)
     since: Mapping[Since, int] = field(default_factory=dict)
     buckets: Mapping[BucketCount, int] = field(default_factory=dict)
+    stamps: Mapping[int, Stamps] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kinds.designated_times.charged_times import ChargedTimes
-from monitor.kinds.facts import NeededFacts
+from monitor.kinds.facts import NeededFacts, find_designated
 from monitor.kinds.locations import Registry
 from monitor.kinds.monitor import Monitor
 from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD, measure_locations
@@ -83,6 +83,10 @@ class Parameters:
         """The rows whose people are also counted by what was reported since an earlier tick, sorted."""
         rows = [row for needed in self.needed if needed.since_ticks for row in needed.rows]
         return np.unique(np.array(rows, np.int64))
+
+    def find_stamped(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return at which of these designated times people are also counted by what was reported since a tick."""
+        return find_designated((needed for needed in self.needed if needed.since_ticks), times)
 
     @cached_property
     def widest_window(self) -> int:

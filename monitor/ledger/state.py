@@ -110,8 +110,8 @@ class LedgerState(AnswerState):
     owned_since: int | None = None
     """The timestamp of the first owner record (an instant); from then on, ticks had to be decided."""
     signed: SignedLog | None = None
-    """The signed log of an owner whose answers are signed, else None; it reads the marks and noisy counts as
-    `SignedMark` and `SignedNumber`.
+    """The signed log of an owner whose answers are signed, else None; it reads the marks that it signs as `SignedMark`,
+    and the noisy counts about designated times into `TimeAnswers.signed`.
     """
 
     @property

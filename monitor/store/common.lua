@@ -4,8 +4,8 @@
 -- be moved there. Later facts wait in a sorted set, ordered by stamp. `shown` is the latest stamp of any fact in the
 -- windows. Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
 
--- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), r (reported), b (bucketed), p (present)
--- or d (stays)
+-- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), r (reported), b (bucketed), p (present),
+-- q (stamped) or d (stays)
 local HEADER = 9
 local SEEN, PRESENT, STAY = 20, 28, 32  -- bytes of a packed fact (monitor/store/packing.py)
 local PORTION = 2000      -- facts per command
@@ -144,16 +144,17 @@ local function name_set(meta, prefix, name)
   return prefix .. name
 end
 
--- Add packed facts, sorted by time, to the sets of designated times: people (p), or the lengths of visits (d). Of several
--- lengths, the longest remains. Skip evicted times, because no tick counts them.
-local function add_timed(meta, prefix, kind, blob, from, expiry)
+-- Add packed facts, sorted by time, to the sets of designated times: people (p), people by stamp (q), or the lengths of
+-- visits (d). Of several stamps or lengths, the largest remains. Skip evicted times, because no tick counts them.
+local function add_timed(meta, prefix, kind, stamp, blob, from, expiry)
   local evicted_until = get_number(meta, 'times_evicted_until')
-  local are_people, instant, arguments, count, i = kind == 'p', nil, {}, 0, from
+  local are_people, instant, arguments, count, i = kind ~= 'd', nil, {}, 0, from
   local size, form = are_people and PRESENT or STAY, are_people and '>i8c20' or '>i8I4c20'
+  local score = string.format('%.0f', stamp)
   local function flush()
     if count > 0 and not (evicted_until and instant <= evicted_until) then
       local key = name_set(meta, prefix, (are_people and 't:' or 'd:') .. string.format('%.0f', instant))
-      if are_people then
+      if kind == 'p' then
         redis.call('SADD', key, unpack(arguments, 1, count))
       else
         redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
@@ -168,8 +169,10 @@ local function add_timed(meta, prefix, kind, blob, from, expiry)
       flush()
       instant = at
     end
-    if are_people then
+    if kind == 'p' then
       arguments[count + 1] = first
+    elseif kind == 'q' then
+      arguments[2 * count + 1], arguments[2 * count + 2] = score, first
     else
       arguments[2 * count + 1], arguments[2 * count + 2] = first, second
     end
@@ -184,7 +187,7 @@ local function add(meta, kind, stamp, blob, from, expiry)
   if kind == 's' or kind == 'r' or kind == 'b' then
     add_seen(meta, prefix, kind, stamp, blob, from, expiry)
   else
-    add_timed(meta, prefix, kind, blob, from, expiry)
+    add_timed(meta, prefix, kind, stamp, blob, from, expiry)
   end
 end
 

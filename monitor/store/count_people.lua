@@ -13,11 +13,12 @@
 -- ARGV[11..10+2w] by window: its first slot, and rows (4 bytes each, big-endian)
 -- the next 3r    by count: the first slot of the window, the earlier tick, and the row
 -- the next 2b    by count: the number of the set, and the last slot of the bucket
--- the rest       the d designated times, then those whose lengths of visits are asked for
+-- the next 2d    by designated time: the time, and 1 if its set is sorted by stamp, else 0
+-- the rest       the designated times whose lengths of visits are asked for
 --
 -- Returns {1 or 0, the counts by row, {field, value, field, value, …} of the hash, {seconds, microseconds} of the
 -- server's clock, the members of each set of a designated time in one string, {member, length, …} of each, the r counts, the b
--- counts}.
+-- counts, by designated time the stamps of its members in the same order, separated by spaces (empty if it is not sorted)}.
 -- Returns 0, and nothing that was asked for, if the windows lack facts of the tick, or have others.
 
 local meta, prefix = KEYS[1], string.sub(KEYS[1], 1, -5)
@@ -88,27 +89,41 @@ local function count_buckets(first, last)
   return counts
 end
 
--- Return the people and the lengths of visits at designated times.
-local function read_times(first, last)
-  local members, lengths = {}, {}
-  for i = first, #ARGV do
-    local name = (i <= last and 't:' or 'd:') .. ARGV[i]
-    local found
-    if i <= last then
-      found = redis.call('SMEMBERS', prefix .. name)
-      members[#members + 1] = table.concat(found)
-    else
-      found = redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', '+inf', 'WITHSCORES')
-      lengths[#lengths + 1] = found
-    end
-    if #found == 0 and redis.call('HEXISTS', meta, name) == 1 then
-      lose(meta)
-    end
+-- Return the members of the set of a designated time, and their scores if it is sorted.
+local function read_time(name, is_sorted)
+  local found = is_sorted and redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', '+inf', 'WITHSCORES')
+    or redis.call('SMEMBERS', prefix .. name)
+  if #found == 0 and redis.call('HEXISTS', meta, name) == 1 then
+    lose(meta)
   end
-  return members, lengths
+  return found
 end
 
-local counts, since, buckets, members, lengths = {}, {}, {}, {}, {}
+-- Return the people at designated times, in one string for each time, and their stamps where they are sorted by them.
+local function read_people(first, last)
+  local members, stamps = {}, {}
+  for i = first, last, 2 do
+    local is_sorted = ARGV[i + 1] == '1'
+    local found, people, scores = read_time('t:' .. ARGV[i], is_sorted), {}, {}
+    for j = 1, is_sorted and #found or 0, 2 do
+      people[#people + 1], scores[#scores + 1] = found[j], found[j + 1]
+    end
+    members[#members + 1] = table.concat(is_sorted and people or found)
+    stamps[#stamps + 1] = table.concat(scores, ' ')
+  end
+  return members, stamps
+end
+
+-- Return the lengths of visits at designated times.
+local function read_lengths(first)
+  local lengths = {}
+  for i = first, #ARGV do
+    lengths[#lengths + 1] = read_time('d:' .. ARGV[i], true)
+  end
+  return lengths
+end
+
+local counts, since, buckets, members, lengths, stamps = {}, {}, {}, {}, {}, {}
 local settled = ARGV[5] == '' or settle(tonumber(ARGV[5]))
 if settled then
   local windows = 10 + 2 * ARGV[7]
@@ -117,6 +132,8 @@ if settled then
   counts = count_windows(windows)
   since = count_since(windows + 1, reports)
   buckets = count_buckets(reports + 1, last)
-  members, lengths = read_times(last + 1, last + ARGV[8])
+  local people = last + 2 * ARGV[8]
+  members, stamps = read_people(last + 1, people)
+  lengths = read_lengths(people + 1)
 end
-return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME'), members, lengths, since, buckets}
+return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME'), members, lengths, since, buckets, stamps}

@@ -59,6 +59,8 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
     }
     if parameters.rows_since_ticks.size:
         deciding["since_ticks"] = parameters.rows_since_ticks.tolist()
+    if stamped := sorted({digest for digest, needed in timed if needed.since_ticks}):
+        deciding["times_since_ticks"] = stamped
     if parameters.bucket_sets.size:
         deciding["buckets"] = [parameters.bucket_sets.tolist(), list(parameters.bucket_lengths)]
     deciding |= key

@@ -10,7 +10,8 @@
                                           (16 bytes), the latest stamp
     {name:fingerprint:shard}:b:<set>      sorted set, for upper bounds, by number of `Parameters.bucket_sets`: the last
                                           slot of a bucket as text, then the person (16 bytes), by this slot
-    {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
+    {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes);
+                                          with several answers per time, a sorted set of them by the latest stamp
     {name:fingerprint:shard}:d:<instant>  sorted set, at a time with lengths of visits: the same members, by the
                                           length of the visit in seconds
     {name:fingerprint:shard}:never        no key: scripts declare it, so that a cluster refuses them while it moves the

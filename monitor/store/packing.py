@@ -6,11 +6,12 @@
 * Member of the reports of a row: a packed fact without its row. The score is the stamp.
 * Bucketed: as seen, with the number of a set of buckets (`Parameters.bucket_sets`) in place of the row, and the last
   slot of the bucket in place of that of the visit. Member of the set: this slot as text, and the person's keyed hash.
-* Present, sorted by instant: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the
+* Present, and stamped, sorted by instant: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the
   person's keyed hash.
 * Stay, sorted by instant: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes,
   unsigned), the row (4 bytes, unsigned), and the person's keyed hash.
-* Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact.
+* Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact. Of a
+  stamped fact, the score is the stamp.
 * Consent: a second present fact (and member) of the same person, with `CONSENT` added to the row. It exists only for
   designated times with lower bounds (docs/rules.md, rule 13), so other sets never contain it.
 
@@ -28,7 +29,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import StoreError
-from monitor.kinds.facts import CONSENT, HASH_BYTES, PERSON, FactArray, Facts, Portion, make_facts, take_facts
+from monitor.kinds.facts import (
+    CONSENT,
+    HASH_BYTES,
+    PERSON,
+    FactArray,
+    Facts,
+    Portion,
+    Stamps,
+    make_facts,
+    take_facts,
+)
 
 Ints = NDArray[np.int64]
 
@@ -55,6 +66,7 @@ def pack_facts(facts: Facts, shard: Ints) -> dict[int, list[Portion]]:
         ("r", "row", facts.reported),
         ("b", "row", facts.bucketed),
         ("p", "instant", facts.present),
+        ("q", "instant", facts.stamped),
         ("d", "instant", facts.stays),
     ):
         # numpy sorts integers of at most 16 bits in linear time.
@@ -99,6 +111,7 @@ _PACKERS: Final[Mapping[str, Callable[[FactArray], bytes]]] = {
     "r": _pack_seen,
     "b": _pack_seen,
     "p": partial(_pack_timed, _PRESENT),
+    "q": partial(_pack_timed, _PRESENT),
     "d": partial(_pack_timed, _STAY),
 }
 
@@ -128,10 +141,25 @@ def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints]:
     if len(members) % MEMBER.itemsize:
         size = MEMBER.itemsize
         raise StoreError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
-    member_rows = np.frombuffer(members, MEMBER)["row"].astype(np.int64)
-    consented, member_rows = member_rows >= CONSENT, member_rows % CONSENT
+    consented, member_rows = _read_rows(members)
     indexes = np.searchsorted(rows, member_rows)
     if indexes.size and (indexes.max() == rows.size or not np.array_equal(rows[indexes], member_rows)):
         raise StoreError(f"a designated time's set has locations of another shard: {_REMEDY}")
     people, consenting = (np.bincount(indexes[which], minlength=rows.size) for which in (~consented, consented))
     return people, consenting
+
+
+def read_stamps(members: bytes, stamps: bytes, rows: Ints) -> Stamps:
+    """Return the latest stamps of the people at a designated time. The members are as in `count_members`.
+
+    `stamps`: the stamp of each member as text, separated by spaces. The members of people who consented are left out.
+    """
+    consented, member_rows = _read_rows(members)
+    latest = np.array(stamps.split(), np.float64).astype(np.int64)
+    return Stamps(np.searchsorted(rows, member_rows[~consented]), latest[~consented])
+
+
+def _read_rows(members: bytes) -> tuple[NDArray[np.bool_], Ints]:
+    """Return whether each member is that of a person who consented, and its row."""
+    member_rows = np.frombuffer(members, MEMBER)["row"].astype(np.int64)
+    return member_rows >= CONSENT, member_rows % CONSENT

@@ -29,7 +29,7 @@ from monitor.kinds.facts import (
 )
 from monitor.kinds.parameters import Parameters
 from monitor.store.keys import PROGRESS, Keys, make_service_pattern, parse_progress
-from monitor.store.packing import count_members, read_stays
+from monitor.store.packing import count_members, read_stamps, read_stays
 from monitor.store.redis_client import (
     REDIS_ERRORS,
     Client,
@@ -211,17 +211,23 @@ class RedisStore:
             len(question.buckets),
             *windows,
             *(part for asked in (*question.since, *question.buckets) for part in asked),
-            *question.times,
+            *(part for instant in question.times for part in (instant, int(self._is_sorted(instant)))),
             *question.stays,
         )
 
+    def _is_sorted(self, instant: int) -> bool:
+        """Return whether the people at a designated time are stored by their latest stamps."""
+        return bool(self._parameters.find_stamped(np.array([instant], np.int64))[0])
+
     def _parse_reading(self, shard: int, question: Question, reply: Sequence[Any]) -> Reading:
-        settled, counts, meta, time, members, lengths, since, buckets = reply
-        present, consenting = {}, {}
-        for instant, of_time in zip(question.times, members, strict=bool(settled)):
-            present[instant], agreed = count_members(of_time, self._rows[shard])
+        settled, counts, meta, time, members, lengths, since, buckets, latest = reply
+        rows, present, consenting, stamps = self._rows[shard], {}, {}, {}
+        for instant, of_time, of_members in zip(question.times, members, latest, strict=bool(settled)):
+            present[instant], agreed = count_members(of_time, rows)
             if instant in question.consenting:
                 consenting[instant] = agreed
+            if self._is_sorted(instant):
+                stamps[instant] = read_stamps(of_time, of_members, rows)
         fields = parse_fields(meta)
         return Reading(
             progress=parse_progress(fields),
@@ -235,6 +241,7 @@ class RedisStore:
             consenting=consenting,
             since=dict(zip(question.since, since, strict=bool(settled))),
             buckets=dict(zip(question.buckets, buckets, strict=bool(settled))),
+            stamps=stamps,
             stays={
                 instant: read_stays(of_time[::2], of_time[1::2])
                 for instant, of_time in zip(question.stays, lengths, strict=bool(settled))

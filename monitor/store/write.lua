@@ -6,7 +6,7 @@
 -- ARGV[1..4]       as in begin.lua
 -- ARGV[5]          n: the number of ranges
 -- ARGV[6..5+3n]    by range: the field of the partition's progress, start, end
--- ARGV[6+3n..]     by portion of facts: s, r, b, p or d (common.lua), the stamp, the packed facts
+-- ARGV[6+3n..]     by portion of facts: s, r, b, p, q or d (common.lua), the stamp, the packed facts
 --
 -- If the progress has reached a range's start, it becomes max(progress, end). Otherwise it does not change. If no range
 -- advances any progress, nothing is stored. Facts are added before progress changes, so after an error the batch can be

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from monitor.errors import LedgerError
-from monitor.kinds.answer_state import SignedNumber, TimeAnswers
+from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
@@ -223,11 +223,12 @@ def test_numbers_about_a_time_are_spent() -> None:
     assert not spend([Number(5, 8, half)])
     assert not spend([Number(5, 8, third)])
     assert numbers.noisy["noon", 100]["place-0"] == (Number(3, 7, third), Number(5, 9, half))
-    numbers.sign("noon", 100, "place-0", [Number(5, 9, half)])
-    assert [type(number) for number in numbers.noisy["noon", 100]["place-0"]] == [Number, SignedNumber]
+    numbers.sign("noon", 100, "place-0", [Number(5, 9, third)])
     assert not spend([Number(3, 7, None)])
     assert not spend([Number(8, 7, None)])
+    assert not spend([Number(5, 9, None)])
     assert numbers.noisy["noon", 100]["place-0"] == (Number(3, 7, None), Number(5, 9, half))
+    assert numbers.find_signed("noon", 100, "place-0") == (Number(5, 9, third),)
 
 
 def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:

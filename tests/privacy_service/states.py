@@ -34,6 +34,7 @@ class ShardState(NamedTuple):
     reported: frozenset[tuple[int, frozenset[tuple[tuple[int, bytes], int]]]]
     bucketed: frozenset[tuple[int, frozenset[tuple[int, bytes]]]]
     present: frozenset[tuple[int, frozenset[bytes]]]
+    stamped: frozenset[tuple[int, frozenset[tuple[bytes, int]]]]
 
 
 class ReaderState(NamedTuple):
@@ -93,6 +94,7 @@ def shard_state(shard: Shard) -> ShardState:
         frozenset((row, frozenset(latest.items())) for row, latest in shard.reported.items()),
         frozenset((number, frozenset(members)) for number, members in shard.bucketed.items()),
         frozenset((at, frozenset(members)) for at, members in shard.present.items()),
+        frozenset((at, frozenset(latest.items())) for at, latest in shard.stamped.items()),
     )
 
 
@@ -102,6 +104,7 @@ def shard_of_state(state: ShardState) -> Shard:
     reported = {row: dict(latest) for row, latest in state.reported}
     bucketed = {number: set(members) for number, members in state.bucketed}
     present = {at: set(members) for at, members in state.present}
+    stamped = {at: dict(latest) for at, latest in state.stamped}
     complete_from, evicted_before, times_evicted_until, opened, shown = state.numbers
     return Shard(
         dict(state.progress),
@@ -115,4 +118,5 @@ def shard_of_state(state: ShardState) -> Shard:
         reported,
         bucketed,
         present,
+        stamped,
     )

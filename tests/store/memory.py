@@ -22,6 +22,7 @@ from monitor.kinds.facts import (
     Question,
     Reading,
     Since,
+    Stamps,
 )
 from monitor.kinds.parameters import Parameters
 from monitor.store.packing import read_stays
@@ -47,13 +48,14 @@ class Shard:
     reported: dict[int, dict[tuple[int, bytes], int]] = field(default_factory=dict)
     bucketed: dict[int, set[tuple[int, bytes]]] = field(default_factory=dict)
     present: dict[int, set[bytes]] = field(default_factory=dict)
+    stamped: dict[int, dict[bytes, int]] = field(default_factory=dict)
     stays: dict[int, dict[bytes, int]] = field(default_factory=dict)
 
     def begin(self, slot: int) -> None:
         """Empty the windows if `opened` is missing, because it is then unknown which facts they contain."""
         if self.opened is None:
             self.seen, self.reported, self.present, self.stays, self.waiting = {}, {}, {}, {}, set()
-            self.bucketed = {}
+            self.bucketed, self.stamped = {}, {}
             self.opened, self.shown = slot - 1, COMPLETE_FROM_START
 
     def adapt_opened(self, slot: int) -> int:
@@ -75,6 +77,7 @@ class Shard:
             "r": self._add_reported,
             "b": self._add_bucketed,
             "p": self._add_present,
+            "q": self._add_stamped,
             "d": self._add_stays,
         }
         adders[portion.kind](portion.stamp, portion.facts)
@@ -97,6 +100,12 @@ class Shard:
         for instant, member in _PRESENT.iter_unpack(block):
             if instant > self.times_evicted_until:
                 self.present.setdefault(instant, set()).add(member)
+
+    def _add_stamped(self, stamp: int, block: bytes) -> None:
+        for instant, member in _PRESENT.iter_unpack(block):
+            if instant > self.times_evicted_until:
+                latest = self.stamped.setdefault(instant, {})
+                latest[member] = max(stamp, latest.get(member, stamp))
 
     def _add_stays(self, _stamp: int, block: bytes) -> None:
         for instant, length, member in _STAY.iter_unpack(block):
@@ -167,6 +176,7 @@ class MemoryWindows(RedisStore):
     """Facts in memory, thread-safe; they end with the process. `clock` is the store's clock."""
 
     def __init__(self, parameters: Parameters, clock: Clock) -> None:  # nothing of Redis is used
+        self._parameters = parameters
         self._rows = parameters.registry.by_shard
         self._grid = parameters.grid
         self._tolerance = parameters.tolerance
@@ -241,6 +251,7 @@ class MemoryWindows(RedisStore):
             settled=settled,
             consenting={instant: self._consenting(number, instant) for instant in answered.consenting},
             stays={instant: _read_stays(shard.stays.get(instant, {})) for instant in answered.stays},
+            stamps={instant: self._stamps(number, instant) for instant in answered.times if self._is_sorted(instant)},
             since={asked: shard.count_since(asked) for asked in answered.since},
             buckets={asked: shard.count_bucket(asked) for asked in answered.buckets},
         )
@@ -259,11 +270,18 @@ class MemoryWindows(RedisStore):
         """Count the people, and those who consented, one member after the other."""
         positions = {row: position for position, row in enumerate(self._rows[number].tolist())}
         people, consenting = np.zeros(len(positions), np.int64), np.zeros(len(positions), np.int64)
-        for member in self.shards[number].present.get(instant, ()):
+        shard = self.shards[number]
+        for member in shard.stamped.get(instant, ()) if self._is_sorted(instant) else shard.present.get(instant, ()):
             row = int.from_bytes(member[:4])
             counts = consenting if row >= CONSENT else people
             counts[positions[row % CONSENT]] += 1
         return people, consenting
+
+    def _stamps(self, number: int, instant: int) -> Stamps:
+        rows = self._rows[number].tolist()
+        latest = self.shards[number].stamped.get(instant, {}).items()
+        people = [(rows.index(row), stamp) for member, stamp in latest if (row := int.from_bytes(member[:4])) < CONSENT]
+        return Stamps(*np.array(people, np.int64).reshape(-1, 2).T)
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts before a slot and designated times. Nothing expires in memory, so `keep` has no effect."""
@@ -281,6 +299,7 @@ class MemoryWindows(RedisStore):
                 shard.evicted_before = max(shard.evicted_before, before)
                 for instant in drop:
                     shard.present.pop(instant, None)
+                    shard.stamped.pop(instant, None)
                     shard.stays.pop(instant, None)
                 shard.times_evicted_until = max((shard.times_evicted_until, *drop))
 

@@ -46,6 +46,7 @@ def pack_shard_facts(
     stays: Sequence[tuple[int, int, int, bytes]] = (),
     reported: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
     bucketed: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
+    stamped: Mapping[int, Sequence[tuple[int, bytes]]] | None = None,
 ) -> list[Portion]:
     """Pack single facts of one stamp.
 
@@ -56,13 +57,17 @@ def pack_shard_facts(
         stays: (instant, length in seconds, row, person).
         reported: by row, (person, last slot), for counts since an earlier tick.
         bucketed: by set of buckets, (person, last slot of the bucket).
+        stamped: by instant, (row, person), for counts since an earlier tick.
     """
     visits, reports, buckets = (
         np.array([(stamp, row, last, person) for row, people in (of or {}).items() for person, last in people], SEEN)
         for of in (seen, reported, bucketed)
     )
-    times = [(stamp, at, row, person) for at, people in (present or {}).items() for row, person in people]
+    timed, latest = (
+        np.array([(stamp, at, row, person) for at, people in (of or {}).items() for row, person in people], PRESENT)
+        for of in (present, stamped)
+    )
     lengths = [(stamp, *stay) for stay in stays]
-    facts = Facts(visits, reports, buckets, np.array(times, PRESENT), np.array(lengths, STAY))
-    rows = np.concatenate([kind["row"] for kind in (visits, reports, buckets, facts.present, facts.stays)]) % CONSENT
+    facts = Facts(visits, reports, buckets, timed, latest, np.array(lengths, STAY))
+    rows = np.concatenate([kind["row"] for kind in facts.list_kinds()]) % CONSENT
     return pack_facts(facts, np.zeros(int(rows.max(initial=0)) + 1, np.int64)).get(0, [])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import UNSET
 
-from monitor.kinds.answer_state import AnswerState, SignedNumber
+from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.decider import Tally
 from monitor.kinds.designated_times.decide import TimedDecider
 from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Question
+from monitor.kinds.facts import COMPLETE_FROM_START, Question
 from monitor.privacy import at_least, at_times
-from monitor.privacy.at_times import AtTimesRule, Number
+from monitor.privacy.at_times import Number
+from monitor.records.fields import format_time
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.unknown_causes import NOT_SIGNED
 
@@ -51,28 +52,21 @@ class AtTimesDecider(TimedDecider[AtTimes]):
         state: AnswerState,
         tally: Tally,
     ) -> list[OutputRecord]:
-        monitor, ids = self.monitor, self._parameters.registry.ids
-        noisy = state.times.noisy.setdefault((monitor.name, time), {})
-        marked, only_signed = self._find_marked_rows(noisy), state.repeats_only_signed
+        answered = self._find_answered_rows(state.times.noisy.setdefault((self.monitor.name, time), {}))
         records = []
         for shard in self._shards:
-            ce_id = name_answer(monitor.name, time, tick, shard)
+            ce_id = name_answer(self.monitor.name, time, tick, shard)
             if ce_id in tally.known:
                 records.append(tally.known[ce_id])
                 continue
+            rows = answered[shard]
             complete = self.is_complete_at(time, shard, evidence, state, tally)
-            hidden = {row for row in marked[shard] if only_signed and not _is_signed(noisy[ids[row]])}
-            if complete and hidden:
+            if complete and state.repeats_only_signed and not self._are_signed(time, rows, state):
                 complete = False
                 tally.unknown.add((shard, NOT_SIGNED))
-            if complete:
-                present = evidence.readings[shard].present
-                for row, count in self._draw_noisy_counts(shard, marked[shard], present[time]):
-                    number = Number(tick, count, None)
-                    noisy[ids[row]] = (SignedNumber(*number) if only_signed else number,)
-                    marked[shard].append(row)
-            tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
-            shown = {ids[row]: _list(noisy[ids[row]]) for row in sorted(marked[shard]) if row not in hidden}
+            since = self._draw_noisy_counts(time, tick, shard, rows, evidence, state) if complete else {}
+            tally.answers[self.monitor.name, "complete" if complete else "unknown"] += 1
+            shown = self._list_noisy_counts(time, sorted(rows), since, state)
             bounds = self._draw_lower_bounds(time, shard, tick, evidence, state) if complete else None
             records.append(self._build_snapshot(time, shard, tick, complete, shown, bounds))
         return records
@@ -93,29 +87,68 @@ class AtTimesDecider(TimedDecider[AtTimes]):
         drawn = {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
         return monitor.at_least, drawn
 
-    def _find_marked_rows(self, noisy: Collection[str]) -> dict[int, list[int]]:
+    def _find_answered_rows(self, noisy: Collection[str]) -> dict[int, list[int]]:
         """Return the registry rows of the locations that have a noisy count, by shard."""
         registry = self._parameters.registry
-        marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
+        answered: dict[int, list[int]] = {shard: [] for shard in self._shards}
         for location in noisy:
             row = registry.rows.get(location)
-            if row is not None and (shard := int(registry.shard[row])) in marked:
-                marked[shard].append(row)
-        return marked
+            if row is not None and (shard := int(registry.shard[row])) in answered:
+                answered[shard].append(row)
+        return answered
+
+    def _are_signed(self, time: int, rows: Iterable[int], state: AnswerState) -> bool:
+        """Return whether the key has signed every noisy count of these rows."""
+        about, ids = (self.monitor.name, time), self._parameters.registry.ids
+        for location in (ids[row] for row in rows):
+            signed = {number.tick for number in state.times.find_signed(*about, location)}
+            if any(number.tick not in signed for number in state.times.noisy[about][location]):
+                return False
+        return True
 
     def _draw_noisy_counts(
-        self,
-        shard: int,
-        marked_rows: Sequence[int],
-        counts: NDArray[np.int64],
-    ) -> list[tuple[int, int]]:
-        """Return the rows with new noisy counts, and these counts. `counts` has the people at each row of the shard."""
-        rows = self._parameters.registry.by_shard[shard]
-        marked = np.zeros(len(rows), np.bool_)
-        marked[np.searchsorted(rows, marked_rows)] = True
-        rule = AtTimesRule(self.monitor.epsilon, self.monitor.threshold)
-        places, noisy_counts = at_times.step(rule, marked, counts, self._noise)
-        return [(int(rows[place]), int(count)) for place, count in zip(places, noisy_counts, strict=True)]
+        self, time: int, tick: int, shard: int, answered: list[int], evidence: Evidence, state: AnswerState
+    ) -> dict[int, int]:
+        """Draw the noisy counts of a shard, record them in `state`, and add their rows to `answered`.
+
+        Return by row the tick of its latest noisy count, if only the people reported after it were counted.
+        """
+        monitor, ids, rows = self.monitor, self._parameters.registry.ids, self._parameters.registry.by_shard[shard]
+        about, noisy = (monitor.name, time), state.times.noisy[monitor.name, time]
+        marked, starts, since = np.zeros(len(rows), np.bool_), np.full(len(rows), COMPLETE_FROM_START), {}
+        for row, place in zip(answered, np.searchsorted(rows, answered).tolist(), strict=True):
+            latest = at_times.find_count_start(noisy[ids[row]])
+            if latest is not None and at_times.may_answer(monitor.rule, noisy[ids[row]], tick):
+                starts[place] = since[row] = latest
+            else:
+                marked[place] = True
+        reading = evidence.readings[shard]
+        counts = reading.stamps[time].count_since(starts) if monitor.needed.since_ticks else reading.present[time]
+        places, drawn = at_times.step(monitor.rule, marked, counts, self._noise)
+        for row, count in zip(rows[places].tolist(), drawn.tolist(), strict=True):
+            # With one noisy count per location, a record does not state its ε: it is the whole ε.
+            number = Number(tick, count, monitor.rule.answer_epsilon if monitor.answers > 1 else None)
+            if ids[row] not in noisy:
+                answered.append(row)
+            state.times.spend(*about, ids[row], (number,))
+            if state.repeats_only_signed:
+                state.times.sign(*about, ids[row], (number,))  # the key signs it with this tick
+        return since
+
+    def _list_noisy_counts(
+        self, time: int, rows: Iterable[int], since: Mapping[int, int], state: AnswerState
+    ) -> dict[str, NoisyCount]:
+        """Return the noisy counts of these rows as a record has them. If answers are signed, only signed ones count."""
+        about, ids, grid = (self.monitor.name, time), self._parameters.registry.ids, self._parameters.grid
+        shown = {}
+        for row in rows:
+            spent, location = state.times.noisy[about][ids[row]], ids[row]
+            numbers = state.times.find_signed(*about, location) if state.repeats_only_signed else spent
+            if numbers:
+                first, *later = numbers
+                counted_since = format_time(grid.as_of(since[row])) if row in since else UNSET
+                shown[location] = NoisyCount(*first, tuple(LaterCount(*number) for number in later), counted_since)
+        return shown
 
     def _build_snapshot(
         self,
@@ -139,13 +172,3 @@ class AtTimesDecider(TimedDecider[AtTimes]):
             noisy_counts=noisy,
             counts_at_least=bounds,
         )
-
-
-def _is_signed(numbers: Iterable[Number]) -> bool:
-    return all(isinstance(number, SignedNumber) for number in numbers)
-
-
-def _list(numbers: Sequence[Number]) -> NoisyCount:
-    """Return the noisy counts of a location as a record has them."""
-    first, *later = numbers
-    return NoisyCount(*first, later=tuple(LaterCount(*one) for one in later))

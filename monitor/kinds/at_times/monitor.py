@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.errors import Problem
 from monitor.kinds.designated_times.charged_times import ChargedTimes
 from monitor.kinds.designated_times.monitor import Timed
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
-from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD, measure_locations
+from monitor.kinds.record_sizes import (
+    LARGEST_SNAPSHOT,
+    NOISY_COUNT_BYTES,
+    SNAPSHOT_OVERHEAD,
+    TICK_BYTES,
+    TIME_BYTES,
+    measure_locations,
+)
+from monitor.privacy.at_times import AtTimesRule
+from monitor.privacy.epsilon import format_epsilon
 from monitor.time.schedule import Schedule
+
+_NUMBER: Final = len('{"tick":,"noisy_count":,"epsilon":""},') + TICK_BYTES + NOISY_COUNT_BYTES
+_SINCE: Final = len('"later":[],"counted_since":"",') + TIME_BYTES
 
 
 @dataclass(frozen=True)
@@ -41,16 +57,26 @@ class AtTimes(Timed):
     """In microseconds."""
     at_least: Fraction | None = None
     """The ε of the lower bounds that the final tick publishes, or None."""
+    answers: int = 1
+    """k, the number of noisy counts that a location may have about a designated time."""
+
+    @cached_property
+    def rule(self) -> AtTimesRule:
+        """The rule of each designated time."""
+        return AtTimesRule(self.epsilon, self.threshold, self.answers)
 
     @property
     def needed(self) -> NeededFacts:
-        """The people who are present at each location, and for lower bounds those who consented."""
-        return replace(super().needed, consenting=self.at_least is not None)
+        """The people who are present at each location, and for lower bounds those who consented.
+
+        With several answers, a count begins after the latest number of the location.
+        """
+        return replace(super().needed, consenting=self.at_least is not None, since_ticks=self.answers > 1)
 
     def list_deciding(self) -> list[object]:
-        """Return what decides the answers, with the threshold and the ε of lower bounds."""
+        """Return what decides the answers, with the threshold, the ε of lower bounds, and k if it is not 1."""
         bounds = [] if self.at_least is None else [str(self.at_least)]
-        return [*super().list_deciding(), self.threshold, *bounds]
+        return [*super().list_deciding(), self.threshold, *bounds, *([self.answers] if self.answers > 1 else [])]
 
     @property
     def charged_times(self) -> tuple[ChargedTimes, ...]:
@@ -66,7 +92,30 @@ class AtTimes(Timed):
     def measure_by_shard(self, registry: Registry) -> NDArray[np.int64]:
         """Return the maximum bytes of each shard's snapshot.
 
-        Every place has a noisy count, and a lower bound if there are any.
+        Every place has all its noisy counts, and a lower bound if there are any.
         """
-        sizes = measure_locations(registry) * (1 if self.at_least is None else 2)
+        sizes = self._measure_places(registry)
         return np.array([SNAPSHOT_OVERHEAD + int(sizes[rows].sum()) for rows in registry.by_shard], np.int64)
+
+    def find_oversized(self, key: str, registry: Registry) -> Iterator[Problem]:
+        """Yield a problem if the noisy counts of one location do not fit in a snapshot."""
+        largest = SNAPSHOT_OVERHEAD + int(self._measure_places(registry).max())
+        if self.answers > 1 and largest > LARGEST_SNAPSHOT:
+            most = self.answers - -(-(largest - LARGEST_SNAPSHOT) // self._number_bytes)
+            yield Problem(
+                f"{key}.answers_per_time",
+                str(self.answers),
+                f"snapshots of at most {LARGEST_SNAPSHOT} bytes: one repeats all noisy answers about its time, and may "
+                f"take {largest} bytes for one location",
+                f"Set it to {most} or less.",
+            )
+
+    @property
+    def _number_bytes(self) -> int:
+        """The maximum bytes of one of several noisy counts of a location."""
+        return _NUMBER + len(format_epsilon(self.rule.answer_epsilon))
+
+    def _measure_places(self, registry: Registry) -> NDArray[np.int64]:
+        """Return the maximum bytes of each location in a snapshot; shape (locations,)."""
+        sizes = measure_locations(registry) * (1 if self.at_least is None else 2)
+        return sizes if self.answers == 1 else sizes + _SINCE + self.answers * self._number_bytes

@@ -13,7 +13,7 @@ from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.monitor import Monitor
 from monitor.kinds.places.charges import group_by_share
-from monitor.kinds.record_sizes import TICK_BYTES
+from monitor.kinds.record_sizes import NOISY_COUNT_BYTES, TICK_BYTES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeRule, extend_marks, select_running_marks
 from monitor.records.charges_record import PlaceCharges
@@ -22,8 +22,7 @@ LARGEST_OF_ONE_PLACE: Final = 1_000_000
 """The maximum bytes of a place's record, which is written at every tick. Brokers accept this size by default."""
 
 _PLACE_OVERHEAD: Final = 4_096  # the id of the place occurs up to four times, with escaped quotes
-_NOISY_COUNT: Final = 20
-_MARK: Final = len('{"tick":,"noisy_count":,"epsilon":"","until":},') + 2 * TICK_BYTES + _NOISY_COUNT
+_MARK: Final = len('{"tick":,"noisy_count":,"epsilon":"","until":},') + 2 * TICK_BYTES + NOISY_COUNT_BYTES
 
 
 @dataclass(frozen=True)
