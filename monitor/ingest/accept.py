@@ -24,7 +24,7 @@ Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final

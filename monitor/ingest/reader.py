@@ -191,7 +191,11 @@ class Reader:
         self._metrics.count_batch(batch.records, batch.fates, reasons, time.perf_counter() - batch.began)
         self._metrics.observe_timestamps(batch.oldest_stamp, batch.newest_stamps)
         self._metrics.count_people_at_several_places(
-            sum(self._at_several_places.count(of_times) for facts in batch.facts for of_times in (facts.present, facts.stamped))
+            sum(
+                self._at_several_places.count(of_times)
+                for facts in batch.facts
+                for of_times in (facts.present, facts.stamped)
+            )
         )
         self._metrics.count_cut(batch.cut)
         self._metrics.observe_report_delays(batch.delays.visits.tolist(), batch.delays.seconds)

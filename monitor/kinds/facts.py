@@ -85,8 +85,8 @@ class Facts:
     were present at a row at a designated time; if lower bounds are published, also the same with `CONSENT` added to the
     row, for people who consented. `stamped` (`PRESENT`): the same, in place of `present`, at the designated times whose
     people are also counted by what was reported since an earlier tick; of several stamps, the latest counts. `stays`
-    (`STAY`): lengths of visits in seconds, if a monitor needs them; of several lengths of a person at a row, the longest
-    counts.
+    (`STAY`): lengths of visits in seconds, if a monitor needs them; of several lengths of a person at a row, the
+    longest counts.
     """
 
     seen: FactArray = field(default_factory=lambda: np.empty(0, SEEN))
@@ -215,7 +215,8 @@ class Reading:
     `counts`: distinct people, aligned with the question's windows and their rows. `since`: distinct people by what was
     reported since an earlier tick. `buckets`: distinct people by bucket. `present`: by designated time,
     distinct people by location, aligned with the shard's rows in registry order. `stamps`: the same people with their
-    latest stamps, at the times with `Facts.stamped`. `consenting`: as `present`, for people who consented. `stays`: by designated time, the person, row and length in seconds of each visit, in any order.
+    latest stamps, at the times with `Facts.stamped`. `consenting`: as `present`, for people who consented.
+    `stays`: by designated time, the person, row and length in seconds of each visit, in any order.
     `settled`: the counts include the facts stamped up to the question's tick and no others. It is False if the store's
     clock is not in the slot after the tick, if a later slot is open, or if facts still wait (ask again).
     """

@@ -6,8 +6,8 @@
 * Member of the reports of a row: a packed fact without its row. The score is the stamp.
 * Bucketed: as seen, with the number of a set of buckets (`Parameters.bucket_sets`) in place of the row, and the last
   slot of the bucket in place of that of the visit. Member of the set: this slot as text, and the person's keyed hash.
-* Present, and stamped, sorted by instant: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the
-  person's keyed hash.
+* Present, and stamped, sorted by instant: the instant of the designated time (8 bytes, signed), the row (4 bytes,
+  unsigned), and the person's keyed hash.
 * Stay, sorted by instant: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes,
   unsigned), the row (4 bytes, unsigned), and the person's keyed hash.
 * Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact. Of a

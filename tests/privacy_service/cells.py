@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Final, NamedTuple
 
+from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark
 from monitor.time.instants import HOUR, MINUTE, SECOND
 from tests.builders import ORIGIN, build_visit
@@ -21,15 +22,15 @@ Ratio = Fraction | float
 Counts = tuple[int, ...]
 """The counts of one cell, tick by tick.
 
-Of a location whose rule has k ≥ 2 the count of a tick has several digits to the base `BASE`: first the people in the
-window, then those reported since tick -1, since tick 0, and so on. So the counts of two people still add up.
+Of a location or time whose rule has k ≥ 2 the count of a tick has several digits to the base `BASE`: first all people
+of the cell, then those reported since tick -1, since tick 0, and so on. So the counts of two people still add up.
 """
 
 BASE: Final = 16
 
 
 def find_digit(since: int | None) -> int:
-    """Return the number of the digit of a count since a tick (None: the whole window)."""
+    """Return the number of the digit of a count since a tick (None: all people of the cell)."""
     return 0 if since is None else since + 2
 
 
@@ -76,8 +77,8 @@ HOT: Final = Cell(-1)
 RANKED: Final = PEOPLE + 1
 """The highest noisy count of hot spots that is enumerated; the law is memoryless, so higher ones have equal ratios."""
 
-State = tuple[Mark, ...] | tuple[int, int] | None
-"""The state of a cell in the ledger: its marks, or (tick, noisy count) of a designated time."""
+State = tuple[Mark, ...] | tuple[Number, ...]
+"""The state of a cell in the ledger: its marks, or its noisy counts about a designated time."""
 
 
 @cache

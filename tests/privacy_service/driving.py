@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
@@ -170,4 +172,9 @@ def _count(question: Question, times: Sequence[int], reading: Reading) -> AtTick
         counts[Cell(asked.row)] += count * BASE ** find_digit(asked.tick)
     for time, instant in zip(times, question.times, strict=True):
         counts |= {Cell(row, time): count for row, count in enumerate(reading.present[instant].tolist())}
+        if question.tick is not None and instant in reading.stamps:
+            for since in range(-1, question.tick):
+                starts = np.full(len(reading.present[instant]), since)
+                for row, count in enumerate(reading.stamps[instant].count_since(starts).tolist()):
+                    counts[Cell(row, time)] += count * BASE ** find_digit(since)
     return counts

@@ -20,6 +20,8 @@ from functools import cache, partial
 from itertools import product
 from typing import Any, cast
 
+import numpy as np
+
 from monitor.ingest.write_queue import Batch
 from monitor.kinds.facts import Question, Reading, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
@@ -54,11 +56,15 @@ Action = tuple[Any, ...]
 
 @dataclass
 class Observations:
-    """Observations: complete readings, readings when the store already had later facts, and unknown ticks."""
+    """Observations: complete readings, readings when the store already had later facts, and unknown ticks.
+
+    `since`: the people about designated times by what was reported since earlier ticks, over all readings.
+    """
 
     readings: int = 0
     ahead_of_the_tick: int = 0
     unknown: int = 0
+    since: int = 0
     actions: Counter[str] = field(default_factory=Counter)
 
 
@@ -252,11 +258,21 @@ class World:
         assert {*reading.since} == {*question.since}
         for asked, count in reading.since.items():
             assert count == self.plan.counts(self.tick, asked.tick).get((PLACES[asked.row], None), 0), asked
+        self._compare_stamps(shard, reading)
         whole = max(reading.complete_from, reading.evicted_before)
         assert whole <= self.tick - self.plan.window + 1, "these facts must be complete"
         self.observed.readings += 1
         later = [part[:offset] for part, offset in ((self.plan.log[p], reading.progress[p]) for p in reading.progress)]
         self.observed.ahead_of_the_tick += any(entry.stamp > self.tick for part in later for entry in part)
+
+    def _compare_stamps(self, shard: int, reading: Reading) -> None:
+        """Check the counts about designated times by what was reported since every earlier tick."""
+        rows = self.plan.parameters.registry.by_shard[shard]
+        for since, (instant, stamps) in product(range(-1, self.tick), reading.stamps.items()):
+            expected, time = self.plan.counts(self.tick, since), (instant - ORIGIN) // MINUTE
+            counted = dict(zip(rows.tolist(), stamps.count_since(np.full(rows.size, since)).tolist(), strict=True))
+            assert counted == {row: expected.get((PLACES[row], time), 0) for row in counted}, (self.tick, since, time)
+            self.observed.since += sum(counted.values())
 
     def _decide(self, partition: int) -> None:
         """Append the answers of the tick to the ledger. Shards that were not read stay unknown."""

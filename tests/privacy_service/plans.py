@@ -49,7 +49,8 @@ class Plan:
 
     `faults` is the maximum number of each of crash, zombie, flush, failover and takeover. `readers` are the partitions
     of each reader; two readers may have the same one. With `ranked`, the owner of the first ledger partition also
-    answers hot spots of all shards. With `answers` ≥ 2, counts since every earlier tick are read. With `real`, the
+    answers hot spots of all shards. With `answers` ≥ 2, counts since every earlier tick are read, also about the time.
+    With `real`, the
     clock is that of the servers.
     """
 
@@ -87,7 +88,7 @@ class Plan:
             shards=self.shards,
             max_lead=self.max_lead,
             over_time=[watch("stations", (0, 1), rule)],
-            at_times=[AtTimes("noon", times, Fraction(1), 1, 3 * HOUR)],
+            at_times=[AtTimes("noon", times, Fraction(1), 1, 3 * HOUR, answers=self.answers)],
             hot_spots=[HotSpots("busiest", ranked, Fraction(1), 1, HOUR)] if self.ranked else [],
         )
 
@@ -99,7 +100,7 @@ class Plan:
     def counts(self, tick: int, since: int | None = None) -> Counts:
         """Return the counts of a tick by the definitions: accepted visits of records stamped up to slot `tick`.
 
-        `since`: in windows, only records stamped after this slot count.
+        `since`: of the counts of `over_time` and `at_times`, only records stamped after this slot count.
         """
         rules = Rules(0, 60, 15, self.max_lead, self.max_lead)  # in minutes
         people: dict[tuple[str, int | None], set[str]] = {}
@@ -111,7 +112,7 @@ class Plan:
             if entry.place in PLACES[:2] and reported and counted.in_window(tick, self.window):
                 people.setdefault((entry.place, None), set()).add(entry.person)
             for time, horizon in ((TIME, 180), (RANKED, 60)):
-                if counted.covers(time, tick, horizon):
+                if counted.covers(time, tick, horizon) and reported:
                     people.setdefault((entry.place, time), set()).add(entry.person)
         return {cell: len(present) for cell, present in people.items()}
 

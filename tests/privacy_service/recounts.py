@@ -46,21 +46,24 @@ def fate(town: Any, visit: Any) -> Counted | None:
 def recount(town: Any, visits: Sequence[Any]) -> Adds:
     """Return what the visits of one person add to the counts, from the definitions, slot by slot.
 
-    A count since a tick contains the visits in the window whose record was stamped after the tick's slot.
+    A count since a tick contains the visits of the cell whose record was stamped after the tick's slot.
     """
     digits: dict[Any, dict[int, set[int]]] = {}
+
+    def add(cell: Any, tick: int, stamp: int, *, afresh: bool) -> None:
+        starts = range(town.ticks.start, min(tick, stamp)) if afresh else ()
+        digits.setdefault(cell, {}).setdefault(tick, set()).update((find_digit(None), *map(find_digit, starts)))
+
     for visit in visits:
         if (counted := fate(town, visit)) is None:
             continue
         row = NAMES.index(visit.place)
         for tick in town.ticks:
             if row < 2 and counted.in_window(tick, town.window):
-                starts = range(town.ticks.start, min(tick, counted.stamp)) if town.answers > 1 else ()
-                held = digits.setdefault((row, None), {}).setdefault(tick, set())
-                held |= {find_digit(None), *map(find_digit, starts)}
+                add((row, None), tick, counted.stamp, afresh=town.answers > 1)
             for time in town.times:
                 if counted.covers(time, tick, 60 * town.horizon):
-                    digits.setdefault((row, time), {})[tick] = {find_digit(None)}
+                    add((row, time), tick, counted.stamp, afresh=town.answers_per_time > 1)
     return frozenset(
         (cell, tuple(sum(BASE**digit for digit in held.get(tick, ())) for tick in town.ticks))
         for cell, held in digits.items()

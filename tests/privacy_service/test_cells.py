@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark
 from tests.privacy_service.town import Town
 
@@ -25,7 +26,7 @@ TIME = 90
 def states_of(town: Any, cell: Any) -> list[Any]:
     """Return the state without answers, and a state with a running answer."""
     if cell.time is not None:
-        return [None, (1, town.cap)]
+        return [(), (Number(1, town.cap, None),)]
     return [(), (Mark(1, town.cap, town.answer_epsilon, town.mark_lifetime),)]
 
 

@@ -13,8 +13,9 @@ is also checked on streams of two people. So the pairs of what sets add to the c
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, combinations_with_replacement, product
@@ -108,20 +109,22 @@ def sum_counts(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
 
 
 @cache
-def find_spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, tuple[int, int]], frozenset[tuple[int, int]]]:
-    """Return how many slots these visits span, and their number, by location; and the cells that they cover.
+def find_spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, tuple[int, int]], Counter[tuple[int, int]]]:
+    """Return how many slots these visits span, and their number, by location; and how many cover each cell.
 
     Dead letters are left out.
     """
     slots: dict[int, tuple[int, int]] = {}
-    covered: set[tuple[int, int]] = set()
+    covered: Counter[tuple[int, int]] = Counter()
     for row, place in enumerate(NAMES):
         fates = [(visit, fated) for visit in gone if visit.place == place and (fated := fate(town, visit))]
         lasts = [fated.last for _, fated in fates]
         if lasts:
             slots[row] = max(lasts) - min(lasts) + 1, len(lasts)
-        covered |= {(row, time) for visit, fated in fates for time in town.times if visit.arrived <= time < fated.left}
-    return slots, frozenset(covered)
+        covered.update(
+            (row, time) for visit, fated in fates for time in town.times if visit.arrived <= time < fated.left
+        )
+    return slots, covered
 
 
 def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
@@ -129,7 +132,7 @@ def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
     row, time = cell
     slots, covered = find_spans(town, tuple(gone))
     if time is not None:
-        return int(cell in covered)
+        return min(town.answers_per_time, covered[cell])
     return most_of_slots(town, *slots[row]) if row in slots else 0
 
 
@@ -230,6 +233,31 @@ def test_worst_loss_is_as_stated(
         assert worst == Q**-stated or slots > town.mark_lifetime + 1
     assert losses.whole == {stated: Q**-stated for stated in losses.whole}
     assert max(losses.whole) > 2
+
+
+@pytest.mark.promise(12)
+@pytest.mark.parametrize(
+    ("answers", "threshold"), [(2, 1), (2, 2), pytest.param(3, 1, marks=pytest.mark.soak), pytest.param(1, 1)]
+)
+def test_each_visit_about_a_time_pays_one_number(
+    answers: int, threshold: int, stated_streams: Callable[[str], int]
+) -> None:
+    """
+    For every D and D' with k numbers of a time, n visits of a person about it pay at most min(n, k)·ε/k, and reach it.
+
+        k = 2: τ = 01:30, a horizon of four ticks, and a visit that is reported in slots 1 and 2
+
+            tick      1  2  3  4
+            answer    z  z  -  -       each number counts one of the two records
+    """
+    town = Town(1, 0, 1, threshold, horizon=4, until=5, answers_per_time=answers)
+    accepts = replace(town, threshold=1)
+    losses = enumerate_losses(town, accepts, universe(accepts))
+    print(f"{losses.pairs} pairs of D and D', worst ratios by what is removed: {losses.by_span}")
+    assert losses.pairs == stated_streams(f"The service, {answers} answers per time, by composition")
+    of_times = {slots: worst for (kind, slots), worst in losses.by_span.items() if kind == "time"}
+    assert of_times[0] == 1 / Q
+    assert max(of_times.values()) == Q ** -min(answers, 2)
 
 
 @pytest.mark.promise(13)

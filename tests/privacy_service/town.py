@@ -20,13 +20,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Since
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Since, Stamps
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
@@ -77,6 +78,7 @@ class Town:
     remembers: bool = False
     top: int = 2
     accept_ahead: int | None = None
+    answers_per_time: int = 1
 
     def __hash__(self) -> int:
         """Return a hash of the integer fields, because laws are cached by town and hashing fractions is slow."""
@@ -86,6 +88,11 @@ class Town:
     def answer_epsilon(self) -> Fraction:
         """The ε of one noisy answer of a watched location."""
         return self.epsilon / self.answers
+
+    @property
+    def number_epsilon(self) -> Fraction:
+        """The ε of one noisy count about a designated time, which is a ratio of 1/Q."""
+        return AT_EPSILON / self.answers_per_time
 
     @property
     def cap(self) -> int:
@@ -117,7 +124,14 @@ class Town:
         """The parameters of the service, with one shard."""
         rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.max_lead)
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
-        noon = AtTimes("noon", Schedule(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
+        noon = AtTimes(
+            "noon",
+            Schedule(instants),
+            AT_EPSILON,
+            self.threshold,
+            self.horizon * HOUR,
+            answers=self.answers_per_time,
+        )
         busiest = HotSpots("busiest", Schedule(instants), AT_EPSILON, self.top, self.horizon * HOUR)
         return build_parameters(
             PLACES,
@@ -188,7 +202,7 @@ class Town:
         after, folded = self._states_of(state), self._states_of(taken_over)
         assert all(folded[cell] == after[cell] for cell in self.at(tick)), "a new owner must know the same state"
         parts = [part for record in decision.records for part in self._public_parts(record)]
-        self._check_truth(counts, parts)
+        self._check_truth(tick, counts, parts)
         return tuple(parts), self._states_of(remembered) if self.remembers else after
 
     def final(self, time: int) -> int:
@@ -229,10 +243,10 @@ class Town:
         ledger = LedgerState()
         for cell, state in states.items():
             if cell.time is None:
-                ledger.spend("stations", PLACES[cell.row], cast("tuple[Mark, ...]", state or ()))
-            elif state is not None:
+                ledger.spend("stations", PLACES[cell.row], cast("tuple[Mark, ...]", state))
+            elif state:
                 noisy = ledger.times.noisy.setdefault(("noon", ORIGIN + cell.time * MINUTE), {})
-                noisy[PLACES[cell.row]] = (Number(*cast("tuple[int, int]", state), None),)
+                noisy[PLACES[cell.row]] = cast("tuple[Number, ...]", state)
         return ledger
 
     def _states_of(self, ledger: LedgerState) -> dict[Cell, State]:
@@ -244,18 +258,22 @@ class Town:
                 states[cell] = tuple(Mark(mark.tick, self.cap, mark.epsilon, mark.until) for mark in marks)
             else:
                 noisy = ledger.times.noisy.get(("noon", ORIGIN + cell.time * MINUTE), {})
-                states[cell] = (noisy[PLACES[cell.row]][0].tick, self.cap) if PLACES[cell.row] in noisy else None
+                numbers = noisy.get(PLACES[cell.row], ())
+                states[cell] = tuple(number._replace(noisy_count=self.cap) for number in numbers)
         return states
 
     def evidence(self, tick: int, counts: Mapping[Cell, int | None], asked: Question | None = None) -> Evidence:
         question = asked or self._questions[tick]
         windows = build_counts(question, lambda row: read_digit(counts.get(Cell(row), 0) or 0, None))
         since = {each: read_digit(counts.get(Cell(each.row), 0) or 0, each.tick) for each in question.since}
-        present = {
-            instant: np.array([counts.get(Cell(row, time), 0) or 0 for row in range(len(PLACES))])
+        people = {
+            instant: [counts.get(Cell(row, time), 0) or 0 for row in range(len(PLACES))]
             for time, instant in zip(self.live(tick), question.times, strict=True)
         }
-        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present, since=since)
+        present = {at: np.array([read_digit(count, None) for count in of]) for at, of in people.items()}
+        stamps = {at: _make_stamps(tick, of) for at, of in people.items() if self.answers_per_time > 1}
+        numbers = COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0
+        reading = Reading({}, *numbers, windows, present, since=since, stamps=stamps)
         return Evidence({} if None in counts.values() else {0: reading})
 
     def _public_parts(self, record: OutputRecord) -> list[tuple[Hashable, Any]]:
@@ -282,7 +300,7 @@ class Town:
             )
         return tuple(map(self._capped, value)) if isinstance(value, list) else value
 
-    def _check_truth(self, counts: Mapping[Cell, int | None], parts: Sequence[tuple[Hashable, Any]]) -> None:
+    def _check_truth(self, tick: int, counts: Mapping[Cell, int | None], parts: Sequence[tuple[Hashable, Any]]) -> None:
         """Check that no location with at least `threshold` people, and none with incomplete input, is "safe".
 
         If the record says since when it counts, these are the people reported since.
@@ -292,18 +310,33 @@ class Town:
             if not isinstance(cell, Cell):
                 assert complete == (dict(part[1])["status"] == "complete")
                 continue
-            value = dict(part[1]) if cell.time is None else {}
-            safe = value["status"] == "safe" if value else complete and part is None
-            since = (
-                self.parameters.grid.find_slot(parse_instant(at)) - 1 if (at := value.get("counted_since")) else None
-            )
-            count = counts.get(cell, 0)
+            since, count = None, counts.get(cell, 0)
+            if cell.time is None:
+                value = dict(part[1])
+                safe = value["status"] == "safe"
+            else:
+                value = dict(part or ())
+                last = dict(value["later"][-1]) if value.get("later") else value
+                # Without a number of this tick, a fresh count is below the threshold.
+                safe = complete and (not value or ("counted_since" in value and last["tick"] != tick))
+            if at := value.get("counted_since"):
+                since = self.parameters.grid.find_slot(parse_instant(at)) - 1
             assert not safe or (count is not None and read_digit(count, since) < self.threshold)
 
     def worst(self, cell: Cell, counts: Counts, neighbours: Counts) -> Ratio:
         """Return the worst ratio of one cell over all outcomes; the adversary chooses which ticks are incomplete."""
         stages = ((self.ticks.start, self),)
         return find_worst(stages, cell, self.ticks.start, tuple(zip(counts, neighbours, strict=True)))
+
+
+def _make_stamps(tick: int, counts: Sequence[int]) -> Stamps:
+    """Return stamps from which the counts of each location since every earlier tick follow."""
+    people: list[tuple[int, int]] = []
+    for row, count in enumerate(counts):
+        since = [*(read_digit(count, start) for start in (None, *range(-1, tick))), 0]
+        for stamp, (more, less) in enumerate(pairwise(since), -1):
+            people += [(row, stamp)] * (more - less)
+    return Stamps(*np.array(people, np.int64).reshape(-1, 2).T)
 
 
 Stages = tuple[tuple[int, Town], ...]
@@ -325,7 +358,7 @@ def _cell_law(
 
 def find_worst(stages: Stages, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...]) -> Ratio:
     """Return the worst ratio of one cell from a tick on, if it has no answers yet. `pairs`: the counts of both D."""
-    return _worst(stages, cell, tick, pairs, () if cell.time is None else None)
+    return _worst(stages, cell, tick, pairs, ())
 
 
 @cache

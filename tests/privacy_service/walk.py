@@ -35,7 +35,11 @@ class Walk:
 
     def __post_init__(self) -> None:
         self._unmarked = [
-            [cell for cell in self.town.cells if cell.time == time and self.states.get(cell) is None]
+            [
+                cell
+                for cell in self.town.cells
+                if cell.time == time and len(self.states.get(cell, ())) < self.town.answers_per_time
+            ]
             for time in self.town.live(self.tick)
         ]
         self._reached: list[Cell] | None = None
@@ -58,7 +62,7 @@ class Walk:
             self._windows_drawn = True
             cells, unit, cap = self.town.windows, self.town.unit or self.town.answer_epsilon, self.town.cap
         elif self._reached is not None:
-            cells, unit, cap = self._reached, AT_EPSILON, self.town.cap - self.town.threshold
+            cells, unit, cap = self._reached, self.town.number_epsilon, self.town.cap - self.town.threshold
             self._reached = None
         else:
             return self._ranked(epsilon, size)
@@ -75,7 +79,7 @@ class Walk:
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether a draw reaches each gap, for the unmarked cells of a designated time."""
-        cells, q = self._unmarked.pop(0), _power(epsilon, AT_EPSILON)
+        cells, q = self._unmarked.pop(0), _power(epsilon, self.town.number_epsilon)
         chosen = []
         for cell, gap in zip(cells, gaps.tolist(), strict=True):
             options = [(0, 1 - q**gap), (1, q**gap)]

@@ -43,6 +43,10 @@ def _with_bounds(parameters: Parameters, epsilon: Fraction) -> Parameters:
     return replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], at_least=epsilon),))
 
 
+def _with_answers(parameters: Parameters, answers: int) -> Parameters:
+    return replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], answers=answers),))
+
+
 def _with_dwell(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
     evening = parameters.select(AtTimes)[0]
     rule = DwellRule(Fraction(epsilon), longest)
@@ -71,6 +75,7 @@ DECIDING: dict[str, Change] = {
         parameters, at_times=(replace(parameters.select(AtTimes)[0], horizon=DAY),)
     ),
     "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
+    "several answers per time": lambda parameters: _with_answers(parameters, 2),  # the stamps are stored then
     "no dwell times": lambda parameters: replace_monitors(parameters, dwell=()),
     "longest_visit": lambda parameters: _with_dwell(parameters, 3_601),  # lengths are stored up to it
     "no times": lambda parameters: replace_monitors(parameters, at_times=(), dwell=()),
@@ -118,6 +123,12 @@ def test_other_settings_keep_fingerprint(parameters: Parameters, change: Change)
     assert compute_fingerprint(change(parameters), KEY_DIGEST, TOPIC) == compute_fingerprint(
         parameters, KEY_DIGEST, TOPIC
     )
+
+
+def test_number_of_answers_per_time_keeps_fingerprint(parameters: Parameters) -> None:
+    """Whether there are several answers per time decides facts, their number does not."""
+    digits = [compute_fingerprint(_with_answers(parameters, answers), KEY_DIGEST, TOPIC) for answers in (2, 3)]
+    assert digits[0] == digits[1]
 
 
 @pytest.mark.promise(8)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 
+from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import OffsetRange, Portion, Portions, Question, Reading, Since
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
+from tests.builders import replace_monitors
 from tests.store.memory import MemoryWindows
 from tests.store.packed import pack_shard_facts
 
@@ -56,7 +60,8 @@ def make_facts(parameters: Parameters, batch: list[Visit]) -> Portions:
         row = int(parameters.registry.by_shard[visit.shard][visit.nth])
         at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
         seen = {row: [(visit.person, visit.slot)]}
-        packed = pack_shard_facts(visit.stamp, seen=seen, reported=seen, present=at)
+        timed: Any = {"stamped" if parameters.find_stamped(np.array(TIMES)).any() else "present": at}
+        packed = pack_shard_facts(visit.stamp, seen=seen, reported=seen, **timed)
         facts.setdefault(visit.shard, []).extend(packed)
     return facts
 
@@ -102,23 +107,37 @@ def read_known(
     }
     return {
         shard: (
-            replace(reading, time=0, counts=(), present={}),
+            replace(reading, time=0, counts=(), present={}, stamps={}),
             [counts.tolist() for counts in reading.counts],
-            [reading.present[instant].tolist() for instant in TIMES],
+            [
+                *(reading.present[instant].tolist() for instant in TIMES),
+                *(
+                    stamps.count_since(np.full(parameters.registry.by_shard[shard].size, slot)).tolist()
+                    for stamps in reading.stamps.values()
+                    for slot in slots
+                ),
+            ],
         )
         for shard, reading in windows.read(asked).items()
     }
 
 
 @pytest.mark.promise(27)
+@pytest.mark.parametrize("answers", [1, 2])
 def test_memory_equals_valkey(
-    parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisStore]
+    answers: int,
+    parameters: Parameters,
+    clock: SteppedClock,
+    valkey: EmbeddedValkey,
+    open_windows: Callable[..., RedisStore],
 ) -> None:
-    """Memory and Valkey return the same readings for random operations."""
-    stored = open_windows(valkey, clock=clock)
+    """Memory and Valkey return the same readings for random operations, with one or two answers per time."""
+    (evening,) = parameters.select(AtTimes)
+    parameters = replace_monitors(parameters, at_times=(replace(evening, answers=answers),))
+    stored = open_windows(valkey, parameters, clock=clock)
 
     @settings(
-        max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
     )
     @given(st.lists(steps, max_size=10))
     def agree(taken: list[tuple[object, ...]]) -> None:
