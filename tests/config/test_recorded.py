@@ -48,7 +48,14 @@ def monitors(draw: Callable[..., Any]) -> list[dict[str, Any]]:
             "window": "3h",
             "answers_per_window": draw(weights),
         },
-        {"name": "evening", "kind": "at_times", "epsilon": draw(epsilons), "threshold": draw(weights), **times},
+        {
+            "name": "evening",
+            "kind": "at_times",
+            "epsilon": draw(epsilons),
+            "threshold": draw(weights),
+            "answers_per_time": draw(st.integers(1, 12)),
+            **times,
+        },
         {"name": "busiest", "kind": "hot_spots", "epsilon": draw(epsilons), "top": draw(st.integers(1, 4)), **times},
     ]
 
@@ -101,11 +108,14 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
         entry = read(
             make_at_times_record(
-                **build_common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": NoisyCount(5, 4)}
+                **build_common_fields(parameters, evening),
+                **snapshot,
+                noisy_counts={"place-0": NoisyCount(5, 4, evening.rule.answer_epsilon)},
             )
         )
         assert isinstance(entry, AtTimesSnapshot)
         assert entry.epsilon == evening.epsilon
+        assert entry.noisy_counts["place-0"].epsilon == evening.rule.answer_epsilon
         drawn = read(
             make_hot_spots_record(
                 **build_common_fields(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)]

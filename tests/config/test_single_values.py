@@ -36,6 +36,7 @@ INVALID: Final[tuple[tuple[str, str, tuple[object, ...]], ...]] = (
     ("monitors.0.threshold", NUMBER, (0, 2.5, True)),
     ("monitors.1.threshold", NUMBER, ("many",)),
     ("monitors.0.answers_per_window", NUMBER, (0,)),
+    ("monitors.1.answers_per_time", NUMBER, (0, 1.5)),
     ("kafka.partitions.visits", NUMBER, (0,)),
     ("kafka.replication_factor", NUMBER, (0,)),
     ("metrics.port", NUMBER, (-1, 65536)),

@@ -254,7 +254,7 @@ def test_each_visit_about_a_time_pays_one_number(
     accepts = replace(town, threshold=1)
     losses = enumerate_losses(town, accepts, universe(accepts))
     print(f"{losses.pairs} pairs of D and D', worst ratios by what is removed: {losses.by_span}")
-    assert losses.pairs == stated_streams(f"The service, {answers} answers per time, by composition")
+    assert losses.pairs == stated_streams(f"The service, k = {answers} about a time, by composition")
     of_times = {slots: worst for (kind, slots), worst in losses.by_span.items() if kind == "time"}
     assert of_times[0] == 1 / Q
     assert max(of_times.values()) == Q ** -min(answers, 2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Stamps
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.records.output_records import OutputRecord
@@ -37,9 +37,15 @@ def read(
     questions: Mapping[int, Question],
     people: int | Mapping[int, int] = 0,
     present: Sequence[int] | None = None,
+    stamped: int = 10**6,
     **known: int,
 ) -> dict[int, Reading]:
-    """Return readings: `people` at every watched row (or by row), `present` at every designated time."""
+    """Return readings: `people` at every watched row (or by row), `present` at every designated time.
+
+    All people at a designated time were reported in the slot `stamped`.
+    """
+    at_time = np.array(present if present is not None else [0, 0, 0])
+    places = np.repeat(np.arange(at_time.size), at_time)
     given: dict[str, Any] = {
         "complete_from": COMPLETE_FROM_START,
         "evicted_before": COMPLETE_FROM_START,
@@ -54,7 +60,8 @@ def read(
                 for _, rows in question.windows
             ],
             since=build_since(question, lambda row: people if isinstance(people, int) else people.get(row, 0)),
-            present={at: np.array(present if present is not None else [0, 0, 0]) for at in question.times},
+            present=dict.fromkeys(question.times, at_time),
+            stamps=dict.fromkeys(question.times, Stamps(places, np.full(places.size, stamped))),
             **given,
         )
         for shard, question in questions.items()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import product
 from typing import Any, Final
 
@@ -33,9 +35,19 @@ OUTCOMES: Final = ("committed", "forged", "aborted", "cut at 2", "cut at 1", "cu
 somebody else writes noisy counts of the next tick."""
 
 
+@pytest.fixture(scope="module", params=[1, 2])
+def answers(request: pytest.FixtureRequest) -> int:
+    """The number of noisy counts of a location about a time."""
+    number: int = request.param
+    return number
+
+
 @pytest.fixture(scope="module")
-def parameters(make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]) -> Parameters:
+def parameters(
+    make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes], answers: int
+) -> Parameters:
     noon = make_at_times("noon", "2026-01-01T12:30:00Z", horizon=24)
+    noon = replace(noon, epsilon=Fraction(1), answers=answers)
     built: Parameters = make_parameters(places=2, watched={"stations": [0]}, at_times=(noon,))
     return built
 
@@ -114,7 +126,7 @@ class Town:
 def list_noon(records: Sequence[OutputRecord]) -> list[dict[str, Any]]:
     """Return the noisy counts of the snapshot among the records of a tick."""
     counts: dict[str, dict[str, Any]] = value_of(records[1])["noisy_counts"]
-    return list(counts.values())
+    return [number for first in counts.values() for number in (first, *first.get("later", ()))]
 
 
 def list_counts(records: Sequence[OutputRecord]) -> set[tuple[int, int]]:
@@ -165,6 +177,28 @@ def test_ended_counts_are_not_repeated(parameters: Parameters, noise: Noise) -> 
     assert repeated == [[FIRST], [FIRST], [FIRST], [FIRST + 3]]
 
 
+@pytest.mark.promise(45)
+@pytest.mark.parametrize("epsilon", [None, Fraction(1), Fraction(3, 4), Fraction(1, 4)])
+def test_forged_number_changes_no_signed_one(
+    epsilon: Fraction | None, parameters: Parameters, answers: int, noise: Noise
+) -> None:
+    """A forged ε of a signed number about a time is spent if it is larger, and the number is repeated as signed."""
+    town = Town(parameters, noise)
+    (first,) = list_noon(town.run_tick("committed").records)
+    snapshot = forge(parameters, FIRST + 1)[1]
+    value = value_of(snapshot)
+    forged: dict[str, Any] = {"tick": FIRST, "noisy_count": FORGED} | ({"epsilon": str(epsilon)} if epsilon else {})
+    value["noisy_counts"] = {"place-0": forged}
+    town.ledger += [(True, snapshot._replace(value=json.dumps(value).encode()))]
+    decision = town.run_tick("committed")
+    noon = list_noon(decision.records)
+    assert {key: noon[0].get(key) for key in first} == first
+    draws = answers == 2 and epsilon == Fraction(1, 4)  # the signed ε of 1/2 is larger
+    assert [each["tick"] for each in noon] == ([FIRST, FIRST + 2] if draws else [FIRST])
+    assert "counted_since" in noon[0] or not draws
+    assert statuses(decision)["noon/2026-01-01T12:30:00Z/0"] == "complete"
+
+
 @pytest.mark.promise(1, 45)
 def test_hidden_counts_are_spent(parameters: Parameters, noise: Noise) -> None:
     """
@@ -188,14 +222,14 @@ def test_hidden_counts_are_spent(parameters: Parameters, noise: Noise) -> None:
     assert answered == [(status, "unknown") for status in ("paused", "paused", "noisy_count", "paused")]
 
 
-def test_counts_before_signing_are_repeated(parameters: Parameters, noise: Noise) -> None:
+def test_counts_before_signing_are_repeated(parameters: Parameters, answers: int, noise: Noise) -> None:
     """If signing is turned on, the log begins with the noisy counts that the ledger contains; a takeover keeps them."""
     town = Town(parameters, noise)
     town.run_tick("committed", signs=False)
     for _ in range(2):
         decision = town.run_tick("committed")
         assert [mark["tick"] for mark in value_of(decision.records[0])["answers"]] == [FIRST]
-        assert [each["tick"] for each in list_noon(decision.records)] == [FIRST]
+        assert [each["tick"] for each in list_noon(decision.records)] == [FIRST, FIRST + 1][:answers]
         assert list(statuses(decision).values()) == ["paused", "complete"]
 
 

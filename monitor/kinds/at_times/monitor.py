@@ -112,8 +112,8 @@ class AtTimes(Timed):
 
     @property
     def _number_bytes(self) -> int:
-        """The maximum bytes of one of several noisy counts of a location."""
-        return _NUMBER + len(format_epsilon(self.rule.answer_epsilon))
+        """The maximum bytes of one of several noisy counts of a location, also with fewer of them."""
+        return _NUMBER + len(f"{format_epsilon(self.epsilon)}/{self.answers}")  # at least as long as ε/k
 
     def _measure_places(self, registry: Registry) -> NDArray[np.int64]:
         """Return the maximum bytes of each location in a snapshot; shape (locations,)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -38,14 +40,23 @@ class AtTimesWords(TimedWords[AtTimesMonitor]):
         return None if self.monitor.at_least is None else self.monitor.at_least.epsilon
 
     @property
+    def shares(self) -> Counter[Fraction]:
+        """Every location has an answer at ε/k, because a person is at one place at a time."""
+        return Counter({self._answer_epsilon: self.locations})
+
+    @property
+    def _answer_epsilon(self) -> Fraction:
+        return self.monitor.epsilon / self.monitor.answers_per_time
+
+    @property
     def counts_consent(self) -> bool:
         """Whether there are lower bounds."""
         return self.bounds is not None
 
     @property
     def one_visit(self) -> Fraction:
-        """The larger one of the two ε: one visit changes a noisy count or a lower bound."""
-        return max(self.monitor.epsilon, self.bounds or Fraction(0))
+        """The larger one of the two ε: a visit that is reported once changes one noisy count or a lower bound."""
+        return max(self._answer_epsilon, self.bounds or Fraction(0))
 
     def ask(self) -> str:
         """Return whether fewer people than the threshold were at each place."""
@@ -56,13 +67,23 @@ class AtTimesWords(TimedWords[AtTimesMonitor]):
         return f"{text} A lower bound counts the people who agreed." if self.counts_consent else text
 
     def explain(self, charge: Charge) -> str:
-        """Return how the charge is computed, and what lower bounds add."""
+        """Return how the charge is computed, and what several answers and lower bounds add."""
         if self.bounds is None:
-            return self.explain_times(str(self.monitor.epsilon), charge)
+            return self.explain_times(str(self.monitor.epsilon), charge) + self._explain_answers()
         return (
             self.explain_times(f"{self.monitor.epsilon} + {self.bounds} (lower bounds)", charge)
+            + self._explain_answers()
             + f" A person with one visit at a designated time pays {self.one_visit} for it. Lower "
             "bounds do not protect a visit with consent."
+        )
+
+    def _explain_answers(self) -> str:
+        if (answers := self.monitor.answers_per_time) == 1:
+            return ""
+        return (
+            f" A location may have {answers} noisy answers about a time (answers_per_time), at ε/k = "
+            f"{self._answer_epsilon} each. After each one, it counts who was reported since, so a visit that is "
+            "reported once is in one of them."
         )
 
     def describe_width(self) -> str:
@@ -96,6 +117,14 @@ class AtTimesWords(TimedWords[AtTimesMonitor]):
         false = format_amount(chance * self.locations)
         return f" If all {self.locations} are empty, {false} have one at each designated time, on average."
 
+    def list_useless_keys(self) -> Iterator[str]:
+        """Yield a sentence if more answers are allowed than there are ticks for."""
+        if (answers := self.monitor.answers_per_time) > (ticks := self.updates):
+            yield (
+                f"answers_per_time is {answers}, but only {ticks} ticks answer about a designated time, so more than "
+                f"{ticks} answers are never published, and only make each answer noisier. Set it to {ticks} or less."
+            )
+
     def find_other_share(self, delays: ReportDelays) -> Fraction:
         """Return the share of visits that the first answer counts."""
         return delays.find_share(self.timing.slot)
@@ -108,11 +137,19 @@ class AtTimesWords(TimedWords[AtTimesMonitor]):
         """Return the design of Algorithm 4."""
         return design_at_times(self.timing.slot, self.monitor)
 
+    def list_changes(self) -> Iterator[tuple[str, Mapping[str, int]]]:
+        """Yield one answer less and one more about a designated time."""
+        for answers in (self.monitor.answers_per_time - 1, self.monitor.answers_per_time + 1):
+            if answers >= 1:
+                yield f"k = {answers}", {"answers_per_time": answers}
+
 
 def design_at_times(slot: int, times: AtTimesMonitor) -> Design:
     """Return a design of Algorithm 4: updates about each designated time, within the monitor's horizon.
 
-    A location is marked at its first alarm, so all updates about a designated time are one occasion. Every location has
-    the whole ε, because a person is at one place at a time.
+    A location shows its first alarm until the last update, so all updates about a designated time are one occasion.
+    Every location has k answers at ε/k, because a person is at one place at a time.
     """
-    return Design("at_times", slot, updates=-(-times.reporting_horizon // slot), times=times)
+    answers, updates = times.answers_per_time, -(-times.reporting_horizon // slot)
+    share = Fraction(1, answers)
+    return Design("at_times", slot, share, share, updates, answers=answers, times=times)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +16,7 @@ from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
+from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import LARGEST_OF_ONE_PLACE, find_max_answers_per_record, measure_place
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
@@ -123,19 +125,41 @@ def test_too_many_hot_spots_are_refused() -> None:
     assert list_problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Use a smaller number."
 
 
+def test_too_many_answers_per_time_are_refused() -> None:
+    """More answers about a time than fit in a snapshot are refused, with the largest accepted number."""
+
+    def list_with(answers: int) -> Mapping[str, Problem]:
+        evening = {"name": "evening", "kind": "at_times", "at": ["18:00"], "timezone": "UTC", "epsilon": 10**9,
+                   "threshold": 9, "reporting_horizon": "2h", "answers_per_time": answers}  # fmt: skip
+        environ = {"LOCATION_MONITOR__MONITORS": json.dumps([evening])}
+        return list_problems(load_config(EXAMPLE, environ), Locations(["place"]))
+
+    problem = list_with(1_000_000)["monitors.0.answers_per_time"]
+    assert problem.expected.startswith("snapshots of at most 33554432 bytes: one repeats all noisy answers")
+    accepted = int(problem.remedy.split()[3])
+    assert accepted > 100_000
+    assert "monitors.0.answers_per_time" not in list_with(accepted)
+
+
 @pytest.mark.promise(31)
-def test_snapshot_with_lower_bounds_fits() -> None:
-    """A snapshot with a noisy count and a lower bound at every place fits in the size that it is checked against."""
+@pytest.mark.parametrize("answers", [1, 2, 7])
+def test_snapshot_with_lower_bounds_fits(answers: int) -> None:
+    """A snapshot with all noisy counts and a lower bound at every place fits in the size that it is checked against."""
     config = load_minutes(1)
     timed = next(monitor for monitor in config.monitors if isinstance(monitor, AtTimesMonitor))
     watched = [place for monitor in config.monitors for place in getattr(monitor, "location_ids", ())]
     names = ['"' * 256, "駅" * 80, *(f"place-{number}" for number in range(50))]
     plain = derive_parameters(config, (*names, *watched))
     bounded = replace_monitors(
-        plain, at_times=tuple(replace(at, at_least=Fraction(1, 3)) for at in plain.select(AtTimes))
+        plain, at_times=tuple(replace(at, at_least=Fraction(1, 3), answers=answers) for at in plain.select(AtTimes))
     )
     without, with_bounds = (
         parameters.select(AtTimes)[0].measure_by_shard(parameters.registry) for parameters in (plain, bounded)
+    )
+    counts = [10**12, 10**18, bounded.select(AtTimes)[0].rule.answer_epsilon] if answers > 1 else [10**12, 10**18]
+    later = tuple(LaterCount(10**12 + nth, *counts[1:]) for nth in range(1, answers))
+    noisy = (
+        NoisyCount(*counts, later=later, counted_since="9999-12-31T23:59:59.999999Z") if later else NoisyCount(*counts)
     )
     for shard, rows in enumerate(bounded.registry.by_shard):
         ids = [bounded.registry.ids[row] for row in rows]
@@ -153,7 +177,7 @@ def test_snapshot_with_lower_bounds_fits() -> None:
             locations=len(ids),
             threshold=10**12,
             epsilon=timed.epsilon,
-            noisy_counts=dict.fromkeys(ids, NoisyCount(10**12, 10**18)),
+            noisy_counts=dict.fromkeys(ids, noisy),
             counts_at_least=(Fraction(1, 3), dict.fromkeys(ids, 10**18)),
         )
         assert measure(record) <= with_bounds[shard]
