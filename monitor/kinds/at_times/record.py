@@ -104,6 +104,9 @@ class AtTimesSnapshot(Value, frozen=True):
     threshold: Positive
     epsilon: Epsilon
     noisy_counts: dict[Location, NoisyCount]
+    answers_per_time: Annotated[
+        Positive, Meta(description="The most noisy counts of a location about the time (k). Absent: one.")
+    ] = 1
     at_least_epsilon: Annotated[Epsilon | None, Meta(description="The ε of the lower bounds, if there are any.")] = None
     counts_at_least: Annotated[
         dict[Location, Positive] | UnsetType,
@@ -176,6 +179,7 @@ def make_at_times_record(
     threshold: int,
     epsilon: Fraction,
     noisy_counts: Mapping[str, NoisyCount],
+    answers_per_time: int = 1,
     counts_at_least: tuple[Fraction, Mapping[str, int]] | None = None,
     **asked: Unpack[DesignatedTime],
 ) -> OutputRecord:
@@ -198,6 +202,7 @@ def make_at_times_record(
         threshold=threshold,
         epsilon=epsilon,
         noisy_counts=dict(noisy_counts),
+        answers_per_time=answers_per_time,
         at_least_epsilon=None if counts_at_least is None else counts_at_least[0],
         counts_at_least=UNSET if counts_at_least is None else dict(counts_at_least[1]),
     )
