@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,37 @@ def count_afresh(tiny: Tiny, noisy_count: int = 3) -> Tiny:
     for tick in range(7):
         tiny.set(f"walk/park/{tick}", epsilon="1/2")
     return tiny
+
+
+HALF = "1/4"
+"""The ε of one of two noisy counts of `night`."""
+
+
+def count_night_afresh(tiny: Tiny, **second: Any) -> Tiny:
+    """Let `night` have two noisy counts of half the ε. Later ticks count what was reported since tick 2.
+
+    tick                2     3     4
+    shop, since         -     1     1     p4 is reported in slot 3
+    noisy count         2     -     -     `second`: that of tick 4
+    """
+    tiny.configure("reporting_horizon: 3h", "reporting_horizon: 3h\n    answers_per_time: 2")
+    for tick in (2, 3, 4):
+        shop = {"tick": 2, "noisy_count": 2, "epsilon": HALF} | ({"counted_since": as_of(2)} if tick > 2 else {})
+        if second and tick == 4:
+            shop["later"] = [{"tick": 4, "noisy_count": 2, "epsilon": HALF} | second]
+        tiny.set(f"{NIGHT}/{tick}", noisy_counts={"shop": shop}, answers_per_time=2)
+    return tiny
+
+
+def set_shop(run: Tiny, at: int, **fields: Any) -> Tiny:
+    """Set fields of what the snapshot of a tick says about the shop; None removes a field."""
+    shop = run[f"{NIGHT}/{at}"]["noisy_counts"]["shop"] | fields
+    return run.set(f"{NIGHT}/{at}", noisy_counts={"shop": {name: one for name, one in shop.items() if one is not None}})
+
+
+def visit_shop(tiny: Tiny, person: str, reported: str) -> Tiny:
+    """Add a person at the shop at 02:30."""
+    return tiny.visit(person, "shop", "02:20", "02:40", reported)
 
 
 def visit_park(tiny: Tiny, number: int, reported: str = "", hour: str = "00") -> Tiny:
@@ -125,6 +157,26 @@ STATEMENTS: dict[str, Case] = {
         lambda run: run.set("walk/park/1", count_at_most=4),
         ["walk/park, tick 1: count_at_most is not the noisy count"],
     ),
+    "as many people as T at a designated time, reported since a noisy count": (
+        "safe",
+        lambda run: visit_shop(count_night_afresh(run), "p5", "03:00"),
+        [f'{NIGHT}, tick {tick}: "safe" is false for shop, there were 2 people or more' for tick in (3, 4)],
+    ),
+    "a person of a noisy count who is reported again, in the last tick": (
+        "safe",
+        lambda run: visit_shop(count_night_afresh(run), "p3", "04:59:59.999999"),
+        [f'{NIGHT}, tick 4: "safe" is false for shop, there were 2 people or more'],
+    ),
+    "a second noisy count below the people reported since": (
+        "noisy_count",
+        lambda run: [visit_shop(count_night_afresh(run, noisy_count=2), person, "04:10") for person in ("p3", "p5")],
+        [f"{NIGHT}, tick 4, shop: there were more people than the noisy count"],
+    ),
+    "a second noisy count below T": (
+        "noisy_count",
+        lambda run: count_night_afresh(run, noisy_count=1),
+        [f"{NIGHT}, tick 4, shop: the noisy count is below the threshold"],
+    ),
     "a hot spot below its count": (
         "noisy_count",
         lambda run: run.watch_busiest({"shop": 1}),
@@ -204,9 +256,17 @@ def lose_ledger(tiny: Tiny) -> Tiny:
     return tiny
 
 
+def draw_thrice(tiny: Tiny) -> Tiny:
+    """Let the shop have a noisy count at each of the ticks 2, 3 and 4."""
+    second, third = ({"tick": tick, "noisy_count": 2, "epsilon": HALF} for tick in (3, 4))
+    set_shop(count_night_afresh(tiny), 3, later=[second])
+    return set_shop(tiny, 4, later=[second, third], counted_since=None)
+
+
 WRONG_MARKS = "answers are not the noisy answers that run, each until tick + W + F - 1"
 WRONG_START = "counted_since is not the as_of of tick 1, the latest noisy answer that runs"
 NO_START = "counted_since is given, and nothing was counted since a noisy answer"
+WRONG_NIGHT = "counted_since is not the as_of of its latest noisy count"
 WRONG_END = "resumes_at is not the as_of of tick 5, the next that can answer"
 
 SPENDING: dict[str, Case] = {
@@ -295,6 +355,69 @@ SPENDING: dict[str, Case] = {
         "budget",
         lambda run: run.set(f"{NIGHT}/3", status="unknown"),
         [f"{NIGHT}, tick 3, shop: the noisy count of tick 3 was not published at that tick"],
+    ),
+    "a count about a time that starts before the noisy count": (
+        "budget",
+        lambda run: set_shop(count_night_afresh(run, tick=4), 4, counted_since=as_of(1)),
+        [f"{NIGHT}, tick 4, shop: {WRONG_NIGHT}"],
+    ),
+    "a count about a time that starts after the noisy count": (
+        "budget",
+        lambda run: set_shop(count_night_afresh(run), 4, counted_since=as_of(3)),
+        [f"{NIGHT}, tick 4, shop: {WRONG_NIGHT}"],
+    ),
+    "a count of all people after the noisy count": (
+        "budget",
+        lambda run: set_shop(count_night_afresh(run, tick=4), 4, counted_since=None),
+        [f"{NIGHT}, tick 4, shop: {WRONG_NIGHT}"],
+    ),
+    "a start at the first noisy count": (
+        "budget",
+        lambda run: set_shop(count_night_afresh(run), 2, counted_since=as_of(1)),
+        [f"{NIGHT}, tick 2, shop: {NO_START}"],
+    ),
+    "a start in an unknown snapshot": (
+        "budget",
+        lambda run: count_night_afresh(run).set(f"{NIGHT}/4", status="unknown"),
+        [f"{NIGHT}, tick 4, shop: {NO_START}"],
+    ),
+    "a start after the only noisy count": (
+        "budget",
+        lambda run: set_shop(report_later(run), 4, counted_since=as_of(3)),
+        [f"{NIGHT}, tick 4, shop: {NO_START}"],
+    ),
+    "a second noisy count with all ε": (
+        "budget",
+        lambda run: count_night_afresh(run, epsilon="1/2"),
+        [f"{NIGHT}, tick 4, shop: the ε of the noisy count is not ε/k"],
+    ),
+    "a second noisy count without its ε": (
+        "budget",
+        lambda run: [
+            count_night_afresh(run, tick=4),
+            run[f"{NIGHT}/4"]["noisy_counts"]["shop"]["later"][0].pop("epsilon"),
+        ],
+        [f"{NIGHT}, tick 4, shop: the ε of the noisy count is not ε/k"],
+    ),
+    "a second noisy count where one is allowed": (
+        "budget",
+        lambda run: set_shop(run, 4, later=[{"tick": 4, "noisy_count": 2}]),
+        [f"{NIGHT}, tick 4, shop: the ε of its noisy counts is more than the monitor's 1/2"],
+    ),
+    "a third noisy count where two are allowed": (
+        "budget",
+        draw_thrice,
+        [f"{NIGHT}, tick 4, shop: the ε of its noisy counts is more than the monitor's 1/2"],
+    ),
+    "a second noisy count in place of the first": (
+        "budget",
+        lambda run: set_shop(count_night_afresh(run), 4, tick=4),
+        [f"{NIGHT}, tick 4: the noisy count of shop is gone"],
+    ),
+    "a noisy count about a time whose ε changes": (
+        "budget",
+        lambda run: set_shop(count_night_afresh(run), 4, epsilon="1/8"),
+        [f"{NIGHT}, tick 4: the noisy count of shop has changed"],
     ),
     "bounds before the final tick, and a second time": (
         "budget",

@@ -11,7 +11,16 @@ import pytest
 
 from tests.audit.conftest import Tiny
 from tests.audit.records import NIGHT, as_of
-from tests.audit.test_falsehoods import answer_two, count_afresh, lose_ledger, visit_park
+from tests.audit.test_falsehoods import (
+    HALF,
+    answer_two,
+    count_afresh,
+    count_night_afresh,
+    lose_ledger,
+    set_shop,
+    visit_park,
+    visit_shop,
+)
 
 
 def answer_twice_per_window(tiny: Tiny) -> None:
@@ -31,6 +40,13 @@ def answer_twice_per_window(tiny: Tiny) -> None:
     tiny.walk(5, "safe", [second], counted_since=as_of(2))
     for tick in range(7):
         tiny.set(f"walk/park/{tick}", epsilon="1/2")
+
+
+def mark_shop(tiny: Tiny) -> Tiny:
+    """Let the shop have noisy counts at the ticks 2 and 3, of which the second counts p4, and be marked then."""
+    second = {"tick": 3, "noisy_count": 2, "epsilon": HALF}
+    count_night_afresh(tiny)
+    return set_shop(set_shop(tiny, 3, later=[second]), 4, later=[second], counted_since=None)
 
 
 def draw_hot_spots(tiny: Tiny) -> None:
@@ -64,6 +80,19 @@ TRUE: dict[str, tuple[Callable[[Tiny], object], dict[str, Any]]] = {
     "two people reported just before its as_of": (
         lambda run: visit_park(count_afresh(run, noisy_count=4), 2, "01:59:59.999999"),
         {},
+    ),
+    "a count about a time that starts afresh": (count_night_afresh, {"safe": 3 + 3 * 2 - 1, "noisy": 2}),
+    "people reported before a noisy count about a time": (
+        lambda run: visit_shop(count_night_afresh(run), "p5", "02:59:59.999999"),
+        {"early": 0, "noise": 0},
+    ),
+    "a second noisy count about a time": (
+        lambda run: count_night_afresh(run, tick=4),
+        {"safe": 3 + 1 + 2 + 1, "noisy": 3, "early": 2, "spent": PARK + TIMED},
+    ),
+    "two noisy counts about a time, and then none": (
+        lambda run: visit_shop(mark_shop(run), "p3", "04:59:59.999999"),
+        {"safe": 3 + 3, "noisy": 3},
     ),
     "unknown snapshots": (make_unknown, {"safe": 3 + 2, "spent": PARK}),
     "hot spots": (lambda run: run.watch_busiest({"shop": 3}), {"noisy": 2 + 1, "spent": PARK + TIMED + Fraction(1, 3)}),
