@@ -51,6 +51,18 @@ let at_times () =
   | Listed (_, noisy_count) -> print_int (int_of noisy_count)
   | _ -> print_string "-"
 
+let read_number () =
+  let drawn_at = read_z () in
+  { drawn_at; charged = read_fraction () }
+
+let numbers () =
+  let epsilon = read_fraction () in
+  let answers = positive_of (read ()) in
+  let tick = read_z () in
+  let known = List.init (read ()) (fun _ -> read_number ()) in
+  print_string (if at_times_may_answer epsilon answers known tick then "may" else "marked");
+  match at_times_count_start known with Some start -> Printf.printf " %d" (int_of start) | None -> ()
+
 let payment () =
   let answers = read_z () in
   let window = read_z () in
@@ -60,7 +72,7 @@ let payment () =
 let () =
   try
     while true do
-      (match read () with 0 -> over_time () | 1 -> at_times () | _ -> payment ());
+      (match read () with 0 -> over_time () | 1 -> at_times () | 2 -> payment () | _ -> numbers ());
       print_char (Char.chr 10)
     done
   with End_of_file | Scanf.Scan_failure _ -> ()

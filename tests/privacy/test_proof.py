@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.privacy import at_times, over_time
-from monitor.privacy.at_times import AtTimesRule
+from monitor.privacy.at_times import AtTimesRule, Number
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.payments import compute_most_answers
 from tests.needed_programs import find_program
@@ -33,7 +33,7 @@ AXIOMS_OF_REALS: Final = {
 }
 """The axioms from which Coq's standard library builds the real numbers and e^x."""
 
-OVER_TIME, AT_TIMES, PAYMENT = range(3)
+OVER_TIME, AT_TIMES, PAYMENT, NUMBERS = range(4)
 NONE = -1
 
 
@@ -230,6 +230,32 @@ def test_at_times_decides_as_proven(extracted: Path) -> None:
         lines += [f"{AT_TIMES} {threshold} {marked} {count} {noise}" for marked, count, noise in cases.tolist()]
         expected += decide_at_times(threshold, cases)
     print(f"{compare(extracted, lines, expected)} cases of Algorithm 4")
+
+
+def test_marks_at_times_are_as_proven(extracted: Path) -> None:
+    """A location is marked, and its count begins, as proven, after all tiny sequences of numbers and random ones."""
+    rng, half = np.random.default_rng(12), Fraction(1, 2)
+    tiny = [
+        (AtTimesRule(epsilon, 1, answers), tuple(map(Number, ticks, ticks, epsilons)), 4)
+        for epsilon, answers, size in product((half, Fraction(1), Fraction(3, 2)), (1, 2, 3), range(4))
+        for ticks in product(range(1, 6), repeat=size)
+        for epsilons in product((None, half, Fraction(1, 3)), repeat=size)
+    ]
+    random = [
+        (AtTimesRule(Fraction(top, 7), 1, answers), tuple(Number(tick, 1, Fraction(1, part)) for tick in ticks), 20)
+        for top, answers, part, *ticks in rng.integers(1, (40, 9, 30, *[21] * 5), (50_000, 8)).tolist()
+    ]
+    lines, expected = [], []
+    for rule, numbers, tick in (*tiny, *random):
+        words = [NUMBERS, *rule.epsilon.as_integer_ratio(), rule.answers, tick, len(numbers)]
+        for number in numbers:
+            words += [number.tick, *(number.epsilon or rule.epsilon).as_integer_ratio()]
+        lines.append(" ".join(map(str, words)))
+        start = at_times.find_count_start(numbers)
+        decision = "may" if at_times.may_answer(rule, numbers, tick) else "marked"
+        expected.append(decision if start is None else f"{decision} {start}")
+    assert {line.partition(" ")[0] for line in expected} == {"may", "marked"}
+    print(f"{compare(extracted, lines, expected)} sequences of numbers")
 
 
 def test_payment_is_the_proven_bound(extracted: Path) -> None:
