@@ -170,5 +170,6 @@ class AtTimesDecider(TimedDecider[AtTimes]):
             threshold=monitor.threshold,
             epsilon=monitor.epsilon,
             noisy_counts=noisy,
+            answers_per_time=monitor.answers,
             counts_at_least=bounds,
         )
