@@ -243,8 +243,9 @@ def _make_facts(
         consenting = take_facts(timed, np.flatnonzero(stays.consent[present] & asked))
         consenting["row"] += CONSENT
         timed = np.concatenate([timed, consenting])
-    by_stamp = parameters.find_stamped(timed["instant"])
-    timed, stamped = (take_facts(timed, np.flatnonzero(which)) for which in (~by_stamp, by_stamp))
+    by_stamp, stamped = parameters.find_stamped(timed["instant"]), Facts().stamped
+    if by_stamp.any():  # otherwise nothing is copied
+        timed, stamped = (take_facts(timed, np.flatnonzero(which)) for which in (~by_stamp, by_stamp))
     return Facts(seen, reported, bucketed, timed, stamped, lengths)
 
 

@@ -30,6 +30,7 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
+from monitor.privacy.at_times import Number
 from monitor.ticks.decide import Decider
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.schedule import Schedule
@@ -163,7 +164,9 @@ def law(
     while scripts:
         walk = Walk(scripts.pop(), sign)
         decider = Decider(town, [0], walk)
-        state = LedgerState(times=TimeAnswers(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))}))
+        state = LedgerState(
+            times=TimeAnswers(noisy={("noon", instant): dict.fromkeys(marked, (Number(0, CAP, None),))})
+        )
         question = decider.build_questions(tick, state)[0]
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, (), {instant: np.array(counts)})
         reading = replace(reading, consenting={at: np.array(consented) for at in question.consenting})

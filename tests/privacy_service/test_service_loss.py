@@ -132,7 +132,8 @@ def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
     row, time = cell
     slots, covered = find_spans(town, tuple(gone))
     if time is not None:
-        return min(town.answers_per_time, covered[cell])
+        answers: int = town.answers_per_time
+        return min(answers, covered[cell])
     return most_of_slots(town, *slots[row]) if row in slots else 0
 
 

@@ -31,7 +31,8 @@ def parameters(parameters: Parameters) -> Parameters:
 @pytest.fixture
 def rows(parameters: Parameters) -> list[int]:
     """The rows of the shard."""
-    return parameters.registry.by_shard[SHARD].tolist()
+    of_shard: list[int] = parameters.registry.by_shard[SHARD].tolist()
+    return of_shard
 
 
 def write(windows: RedisStore, offset: int, stamp: int, *people: tuple[int, bytes]) -> None:
@@ -44,7 +45,8 @@ def write(windows: RedisStore, offset: int, stamp: int, *people: tuple[int, byte
 def count_since(windows: RedisStore, start: int, rows: list[int]) -> list[int]:
     """Return the people at each row of the shard by the records that were stamped after a slot."""
     reading = windows.read({SHARD: Question(times=(EVENING,))})[SHARD]
-    return reading.stamps[EVENING].count_since(np.full(len(rows), start)).tolist()
+    counts: list[int] = reading.stamps[EVENING].count_since(np.full(len(rows), start)).tolist()
+    return counts
 
 
 @pytest.mark.promise(9)
