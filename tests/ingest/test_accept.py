@@ -340,3 +340,28 @@ def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None
         (first, hasher("eve")): 7_200,
     }
     assert not plain.facts.stays.size
+
+
+@pytest.mark.promise(9)
+def test_stamps_are_facts(parameters: Parameters, hasher: PersonHasher) -> None:
+    """At the times of a monitor with several answers per time, all people are stored by stamp, also late and again.
+
+    "noon" has two answers per time and lower bounds, and shares its first time with "late". "evening" has one answer.
+    """
+    evening, noon, late = parameters.select(AtTimes)
+    noon = replace(noon, at_least=Fraction(1))
+    plain = replace_monitors(parameters, at_times=(evening, noon, late))
+    afresh = replace_monitors(parameters, at_times=(evening, replace(noon, answers=2), late))
+    first, second = noon.times.instants
+    visits = [("ann", "farm", first - 4 * HOUR, first + 40 * MINUTE), ("bob", "inn", first, second + HOUR)]
+    rows = [build_visit(*visit) | {"consent": True} for visit in visits]
+    columns = decode_records(parameters, [json.dumps({"visits": rows}).encode()] * 3)
+    current = parameters.grid.find_slot(first) + np.array([0, 1, 2])
+    before, after = (accept(of, hasher, columns, current) for of in (plain, afresh))
+    stamped = {Present(*fact) for fact in after.facts.stamped.tolist()}
+    of_noon = {fact for fact in list_present(before.facts) if fact.instant in noon.times.instants}
+    assert stamped == of_noon
+    assert {fact.stamp for fact in stamped} == {*current.tolist()}
+    assert set(list_present(after.facts)) == set(list_present(before.facts)) - of_noon
+    assert not before.facts.stamped.size
+    assert (before.fates, len(before.facts)) == (after.fates, len(after.facts))
