@@ -99,12 +99,19 @@ def change_threshold(tiny: Tiny) -> Change:
     return change
 
 
+def change_answers(tiny: Tiny) -> Change:
+    """`night` may have two noisy counts from tick 4 on, which changes no charge. The shop has spent its ε before."""
+    tiny["night/2026-01-01T02:30:00Z/0/4"]["answers_per_time"] = 2
+    later = tiny.config.replace("reporting_horizon: 3h", "reporting_horizon: 3h\n    answers_per_time: 2")
+    return Change(tiny, later, owner(charges(), fingerprint="b" * 16))
+
+
 def _add_pool(tiny: Tiny, later: str, first: dict[str, Any]) -> Change:
     tiny["night/2026-01-01T02:30:00Z/0/4"].update(registry=WITH_POOL, locations=3)
     return Change(tiny, later, first, "location_id\npark\nshop\npool\n")
 
 
-CHANGES: list[Callable[[Tiny], Change]] = [add_watched_place, add_place_to_registry, change_threshold]
+CHANGES: list[Callable[[Tiny], Change]] = [add_watched_place, add_place_to_registry, change_threshold, change_answers]
 each_change = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 
 
