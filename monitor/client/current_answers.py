@@ -107,11 +107,14 @@ class KnownPlaces:
     def _read_alarm_at(self, monitor: str, snapshots: Snapshots, snapshot: AtTimesSnapshot, location_id: str) -> Answer:
         """Return the noisy count of a snapshot about a place. It counts for as long as the last answer about a time."""
         as_of, noisy = snapshots.as_ofs[snapshot.shard], snapshot.noisy_counts[location_id]
-        counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
+        *earlier, latest = noisy.numbers
+        counted = max(0, as_of - max(0, snapshot.tick - latest.tick) * self.slot)
         until, least = self._valid_until(as_of, final=True), snapshots.bounds.get(location_id, 0)
-        about = _make_about(monitor, "at_times", snapshots.time, snapshot.threshold)
-        most = find_upper_bound(least, noisy.noisy_count)
-        return self._compare(Answer("noisy_count", "noisy", counted, until, most, least, about), snapshot.epsilon)
+        since = max(0, counted - (latest.tick - earlier[-1].tick) * self.slot) if earlier else None
+        about = _make_about(monitor, "at_times", snapshots.time, snapshot.threshold, since)
+        most, since_at_most = find_upper_bound(least, noisy.upper_bound), latest.noisy_count if earlier else None
+        alarm = Answer("noisy_count", "noisy", counted, until, most, least, about, since_at_most=since_at_most)
+        return self._compare(alarm, latest.epsilon or snapshot.epsilon)
 
     def find_last_alarm(self, alert: OverTimeAlert) -> Answer | None:
         """Return the last noisy count that an `over_time` record repeats, as of its own tick; None if it repeats none.
@@ -195,7 +198,8 @@ class KnownPlaces:
         until = self._valid_until(as_of, final=snapshot.final)
         if location_id in snapshot.noisy_counts:
             own = self._read_alarm_at(monitor, snapshots, snapshot, location_id)
-            return replace(own, valid_until=until, last_alarm=alarm)
+            own = replace(own, valid_until=until, last_alarm=alarm)
+            return _read_below_since(own, snapshot, location_id, as_of) if snapshot.is_below_since(location_id) else own
         about = _make_about(monitor, "at_times", time, snapshot.threshold)
         registries = (self.view.registry, *self.view.earlier)
         if any(calls_others_safe(snapshot, one) and location_id in one.rows for one in registries):
@@ -205,10 +209,29 @@ class KnownPlaces:
         return Answer("unknown", reason, as_of, until, about=about, last_alarm=alarm)
 
 
+def _read_below_since(own: Answer, snapshot: AtTimesSnapshot, location_id: str, as_of: int) -> Answer:
+    """Return the answer of a snapshot that counted a place since its latest noisy count, which is the answer `own`."""
+    since = _read_time(snapshot.noisy_counts[location_id].counted_since)
+    return Answer(
+        "below_since",
+        "below_threshold",
+        as_of,
+        own.valid_until,
+        snapshot.find_upper_bound(location_id),
+        own.count_at_least,
+        own.about and replace(own.about, counted_since=since),
+        own.last_alarm,
+        since_at_most=snapshot.threshold - 1,
+    )
+
+
 def _read_time(time: str | UnsetType) -> datetime | None:
     return None if time is UNSET else to_datetime(parse_instant(time))
 
 
 @lru_cache(maxsize=1024)
-def _make_about(monitor: str, kind: str, time: int, threshold: int | None = None) -> About:
-    return About(monitor, kind, to_datetime(time), to_datetime(time), threshold)
+def _make_about(
+    monitor: str, kind: str, time: int, threshold: int | None = None, counted_since: int | None = None
+) -> About:
+    since = None if counted_since is None else to_datetime(counted_since)
+    return About(monitor, kind, to_datetime(time), to_datetime(time), threshold, counted_since=since)

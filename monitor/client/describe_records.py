@@ -162,13 +162,21 @@ def _describe_bounds(at: AtTime, place: str, draws: float, people: str = "") -> 
     least, most = at.bounds[place]
     if most is None:
         return f"at least {least}{people}"
-    if place not in at.noisy_counts:
-        return f"{least} to {most}{people}" if least else f"at most {most}{people}"
-    p_value = compute_p_value(at.sample.epsilon, at.sample.threshold, most)
-    strength = f"{STRENGTHS[judge_strength(p_value, draws)]} {at.sample.threshold}"
+    if place not in at.noisy_counts or place in at.below_since:
+        since = f" (fewer than {at.sample.threshold} reported since its alarm)" if place in at.below_since else ""
+        return f"{least} to {most}{people}{since}" if least else f"at most {most}{people}{since}"
+    strength = _describe_latest(at, place, draws)
     if least:
         return f"at least {least}{people} (at most {most} before later reports, {strength})"
     return f"at most {most}{people} ({strength})"
+
+
+def _describe_latest(at: AtTime, place: str, draws: float) -> str:
+    """Return how far above the threshold the latest noisy count of a location is, and since when it counts."""
+    *earlier, latest = at.noisy[place].numbers
+    p_value = compute_p_value(latest.epsilon or at.sample.epsilon, at.sample.threshold, latest.noisy_count)
+    strength = f"{STRENGTHS[judge_strength(p_value, draws)]} {at.sample.threshold}"
+    return f"{latest.noisy_count} of them since the alarm before, {strength}" if earlier else strength
 
 
 def _describe_unknown(at: AtTime) -> list[str]:

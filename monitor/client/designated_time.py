@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from monitor.kinds.at_times.record import AtTimesSnapshot
+from monitor.kinds.at_times.record import AtTimesSnapshot, NoisyCount
 from monitor.kinds.locations import Registry
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
@@ -86,26 +86,38 @@ class AtTime:
         return len(self.snapshots) == self.sample.shards and all(snapshot.final for snapshot in self.snapshots.values())
 
     @cached_property
+    def noisy(self) -> dict[str, NoisyCount]:
+        """The noisy counts of each location that has any, sorted by id."""
+        noisy = {place: one for snapshot in self.snapshots.values() for place, one in snapshot.noisy_counts.items()}
+        return dict(sorted(noisy.items()))
+
+    @cached_property
     def noisy_counts(self) -> dict[str, int]:
-        """The noisy count of each location that has one, sorted by id: a certain upper bound as of its own tick."""
-        noisy_counts = {
-            place: noisy.noisy_count
+        """The sum of the noisy counts of each location that has any: a certain upper bound as of the latest one."""
+        return {place: noisy.upper_bound for place, noisy in self.noisy.items()}
+
+    @cached_property
+    def below_since(self) -> dict[str, int]:
+        """The locations that are below the threshold since their latest noisy count, with a certain upper bound."""
+        below = {
+            place: snapshot.find_upper_bound(place)
             for snapshot in self.snapshots.values()
-            for place, noisy in snapshot.noisy_counts.items()
+            for place in snapshot.noisy_counts
+            if snapshot.is_below_since(place)
         }
-        return dict(sorted(noisy_counts.items()))
+        return {place: most for place, most in below.items() if most is not None}
 
     @cached_property
     def bounds(self) -> dict[str, tuple[int, int | None]]:
         """The certain lower and upper bound of each location with a lower bound or a noisy count, sorted by id.
 
         A missing lower bound is 0. If a safe location has no noisy count, its upper bound is T - 1, and both bounds
-        hold at once. A noisy count is an upper bound as of its own tick. The lower bound is as of the final tick, so
-        the two are no interval (`find_upper_bound`). A location with neither a noisy count nor the status "safe" is
-        left out.
+        hold at once. So they do at a location in `below_since`. Any other noisy count is an upper bound as of its own
+        tick. The lower bound is as of the final tick, so the two are no interval (`find_upper_bound`). A location with
+        neither a noisy count nor the status "safe" is left out.
         """
         most = {place: self.sample.threshold - 1 for place, status in self.statuses.items() if status == "safe"}
-        most |= self.noisy_counts
+        most |= self.noisy_counts | self.below_since
         places = sorted(self.noisy_counts.keys() | (self.counts_at_least.keys() & most.keys()))
         least = {place: self.counts_at_least.get(place, 0) for place in places}
         return {place: (least[place], find_upper_bound(least[place], most[place])) for place in places}

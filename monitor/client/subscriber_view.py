@@ -109,8 +109,10 @@ class SnapshotChange:
     @property
     def fresh(self) -> dict[str, int]:
         """The new noisy counts, by location."""
-        known = {} if self.before is None else self.before.noisy_counts
-        return {place: noisy.noisy_count for place, noisy in self.now.noisy_counts.items() if place not in known}
+        before = {} if self.before is None else self.before.noisy_counts
+        known = {(place, number.tick) for place, noisy in before.items() for number in noisy.numbers}
+        latest = {place: noisy.numbers[-1] for place, noisy in self.now.noisy_counts.items()}
+        return {place: number.noisy_count for place, number in latest.items() if (place, number.tick) not in known}
 
     @property
     def bounded(self) -> bool:

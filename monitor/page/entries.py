@@ -44,6 +44,8 @@ class Snapshot(NamedTuple):
     """What a snapshot of an `at_times` monitor says, by location id, so that a history need not parse it again.
 
     `complete`, `registry` and the rest are those of the contract. `threshold` is None if the snapshot has a newer form.
+    `noisy_counts` has the certain upper bound of each location with noisy counts, and `fresh` what a history shows
+    beside it about a count that started afresh.
     """
 
     shard: int
@@ -53,6 +55,7 @@ class Snapshot(NamedTuple):
     registry: str = ""
     noisy_counts: Mapping[str, int] = {}
     counts_at_least: Mapping[str, int] = {}
+    fresh: Mapping[str, Mapping[str, Any]] = {}
 
 
 class Entry(NamedTuple):
@@ -166,9 +169,17 @@ def _read_snapshot(value: bytes) -> Snapshot:
     except UNREADABLE:
         newer = read_snapshot_subject(value)
         return Snapshot(newer.shard, newer.shards)
-    noisy = {location: answer.noisy_count for location, answer in read.noisy_counts.items()}
+    noisy, fresh = dict[str, int](), dict[str, Mapping[str, Any]]()
+    for location, answer in read.noisy_counts.items():
+        noisy[location] = answer.upper_bound
+        if read.is_below_since(location):
+            noisy[location] = read.find_upper_bound(location) or 0
+            since = {"counted_since": answer.counted_since, "since_at_most": read.threshold - 1}
+            fresh[location] = {"state": "below_since", **since}
+        elif answer.later:
+            fresh[location] = {"since_at_most": answer.numbers[-1].noisy_count}
     complete = read.status == "complete"
-    return Snapshot(read.shard, read.shards, read.threshold, complete, read.registry, noisy, dict(read.bounds))
+    return Snapshot(read.shard, read.shards, read.threshold, complete, read.registry, noisy, dict(read.bounds), fresh)
 
 
 def _name_total(kind: str, value: bytes) -> Subject:
@@ -204,7 +215,10 @@ def _count_alarms(kind: str, value: Mapping[str, Any]) -> int:
     """Return how many noisy counts the tick of a record drew; 0 if the record has a newer form."""
     try:
         if kind == AT_TIMES:
-            return sum(noisy["tick"] == value["tick"] for noisy in value["noisy_counts"].values())
+            numbers = [
+                number for noisy in value["noisy_counts"].values() for number in (noisy, *noisy.get("later", ()))
+            ]
+            return sum(number["tick"] == value["tick"] for number in numbers)
     except (TypeError, KeyError, AttributeError):
         return 0
     return int(value.get("status") == "noisy_count")

@@ -125,7 +125,8 @@ def _read_snapshot(snapshot: Snapshot, location_id: str, known: Collection[str])
     noisy, least = snapshot.noisy_counts.get(location_id), snapshot.counts_at_least.get(location_id, 0)
     most: int | None = None
     if noisy is not None:
-        answer["state"], most = "noisy_count", find_upper_bound(least, noisy)
+        answer |= {"state": "noisy_count", **snapshot.fresh.get(location_id, {})}
+        most = find_upper_bound(least, noisy)
     elif snapshot.complete and snapshot.registry in known:  # as `calls_others_safe`
         answer["state"], most = "safe", snapshot.threshold - 1
     return answer | ({} if most is None else {"count_at_most": most}) | ({"count_at_least": least} if least else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.dwell.record import make_dwell_record
@@ -64,14 +65,18 @@ def bound(location: str, tick: int, numbers: int, *, missing: bool = False, hour
 def snapshot(
     shard: int,
     tick: int,
-    noisy: dict[str, tuple[int, int]] | None = None,
+    noisy: dict[str, tuple[Any, ...]] | None = None,
     *,
+    answers: int = 1,
     complete: bool = True,
     registry: Registry = REGISTRY,
     time: int = 2,
     bounds: dict[str, int] | None = None,
 ) -> OutputRecord:
-    """Return the answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
+    """Return the answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks.
+
+    `noisy`: the fields of each `NoisyCount`. `answers`: k.
+    """
     return make_at_times_record(
         source="town",
         monitor="midday",
@@ -87,6 +92,7 @@ def snapshot(
         threshold=8,
         epsilon=Fraction(1),
         noisy_counts={place: NoisyCount(*at) for place, at in (noisy or {}).items()},
+        answers_per_time=answers,
         counts_at_least=None if bounds is None else (Fraction(1), bounds),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import LaterCount
 from monitor.kinds.locations import find_shard
 from monitor.page.board import Board
 from monitor.page.entries import read_entries
@@ -80,3 +81,18 @@ def test_crossed_bounds_have_no_upper_one() -> None:
     [period] = list_periods("market", snapshot(SHARD, 6, {"market": (3, 9)}, bounds={"market": 11}))
     assert period | {"state": "noisy_count", "count_at_least": 11} == period
     assert "count_at_most" not in period
+
+
+def test_counts_about_a_time_add_up() -> None:
+    """A count since an alarm is not safe, and the noisy counts of a place about a time add up to its upper bound."""
+    half, since = Fraction(1, 2), "2026-01-05T04:00:00Z"
+    market = [(3, 9, half), (3, 9, half, (), since), (3, 9, half, (LaterCount(5, 8, half),), since)]
+    records = [snapshot(SHARD, tick, {"market": one}, answers=2) for tick, one in zip((3, 4, 5), market, strict=True)]
+    last, middle, first = list_periods("market", *records, snapshot(SHARD, 6, {"market": market[2][:4]}, answers=2))
+    assert first | {"state": "noisy_count", "count_at_most": 9} == first
+    expected = {"state": "below_since", "count_at_most": 9 + 7, "since_at_most": 7, "counted_since": since}
+    assert middle | expected == middle
+    expected = {"state": "noisy_count", "count_at_most": 9 + 8, "since_at_most": 8}
+    assert last | expected | {"until": "2026-01-05T07:00:00Z"} == last
+    entries, _ = read_entries(publish(records))
+    assert [entry.alarms for entry in entries] == [1, 0, 1]

@@ -79,6 +79,11 @@ class NoisyCount(Struct, frozen=True, omit_defaults=True):
         later = (Number(one.tick, one.noisy_count, one.epsilon) for one in self.later)
         return Number(self.tick, self.noisy_count, self.epsilon), *later
 
+    @property
+    def upper_bound(self) -> int:
+        """A certain upper bound of the people who were reported before the as_of of the latest noisy count."""
+        return sum(number.noisy_count for number in self.numbers)
+
 
 class AtTimesSnapshot(Value, frozen=True):
     """The state of one shard at a designated time (Algorithm 4). Key: monitor/time/shard.
@@ -132,6 +137,15 @@ class AtTimesSnapshot(Value, frozen=True):
         """(tick, noisy count) of the first noisy count, by location."""
         return {location: (noisy.tick, noisy.noisy_count) for location, noisy in self.noisy_counts.items()}
 
+    def is_below_since(self, location: str) -> bool:
+        """Return whether this tick counted fewer people than the threshold since the latest noisy count of a location.
+
+        Then nothing is said about the people who were reported before, so the location is not safe.
+        """
+        noisy = self.noisy_counts[location]
+        counted = self.status == "complete" and noisy.counted_since is not UNSET
+        return counted and noisy.numbers[-1].tick != self.tick
+
     def find_upper_bound(self, location: str) -> int | None:
         """Return a certain upper bound of the people at a location of the shard by all records before `as_of`.
 
@@ -143,10 +157,9 @@ class AtTimesSnapshot(Value, frozen=True):
         if location not in self.noisy_counts:
             return self.threshold - 1
         noisy = self.noisy_counts[location]
-        counted = sum(number.noisy_count for number in noisy.numbers)
         if noisy.numbers[-1].tick == self.tick:
-            return counted
-        return None if noisy.counted_since is UNSET else counted + self.threshold - 1
+            return noisy.upper_bound
+        return None if noisy.counted_since is UNSET else noisy.upper_bound + self.threshold - 1
 
     def fold(self, state: AnswerState) -> None:
         """Record the noisy counts and lower bounds, which are not drawn again, and what they charge."""
@@ -170,7 +183,7 @@ class AtTimesSnapshot(Value, frozen=True):
         return self.counts_at_least or {}
 
 
-def make_at_times_record(
+def make_at_times_record(  # noqa: PLR0913  # the fields of a record
     *,
     shard: int,
     shards: int,

@@ -6,7 +6,7 @@ import json
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
+from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.over_time.record import make_over_time_record
@@ -21,7 +21,7 @@ from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_ledger_record, make_owner_record
 from monitor.records.signed_notes import Signer
 from monitor.records.visits import Fault, Reason
-from monitor.time.instants import HOUR, parse_instant
+from monitor.time.instants import HOUR, format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
 
 _GRID: Final = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
@@ -37,6 +37,7 @@ _VISIT: Final = {
     "left_at": "2026-01-05T08:40:00Z",
 }
 _LIMIT: Final = 1_000_000
+_NOISY: Final = NoisyCount(14, 12)
 
 
 class Example(NamedTuple):
@@ -81,6 +82,7 @@ def make_examples() -> dict[str, tuple[Example, ...]]:
             _make_output_example(
                 "final", "The last snapshot, with certain lower bounds.", _make_at_times(35, {"museum": 3})
             ),
+            _make_output_example("freshCount", "Fewer than 9 people since the second alarm.", _make_fresh_time()),
         ),
         "hotSpots": (_make_output_example("complete", "The two places with the most people.", _make_hot_spots()),),
         "dwell": (_make_output_example("complete", "About 20 visits of 50 minutes.", _make_dwell()),),
@@ -142,7 +144,9 @@ def _make_checkpoint() -> OutputRecord:
     return make_checkpoint_record("town", signer, origin, 0, 8, _GRID.as_of(8), leaf, Tree().append(leaf))
 
 
-def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:
+def _make_at_times(
+    tick: int, bounds: dict[str, int] | None = None, *, noisy: NoisyCount = _NOISY, answers: int = 1
+) -> OutputRecord:
     return make_at_times_record(
         source="town",
         monitor="midday",
@@ -157,9 +161,16 @@ def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRec
         locations=3,
         threshold=9,
         epsilon=Fraction(1),
-        noisy_counts={"museum": NoisyCount(14, 12)},
+        noisy_counts={"museum": noisy},
+        answers_per_time=answers,
         counts_at_least=None if bounds is None else (Fraction(1, 2), bounds),
     )
+
+
+def _make_fresh_time() -> OutputRecord:
+    third = Fraction(1, 3)
+    museum = NoisyCount(14, 12, third, (LaterCount(20, 9, third),), format_instant(_GRID.as_of(20)))
+    return _make_at_times(22, noisy=museum, answers=3)
 
 
 def _make_hot_spots() -> OutputRecord:
