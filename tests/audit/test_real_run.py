@@ -34,6 +34,7 @@ MONITORS = """
   - {name: days, kind: over_time, locations: {place-0: 3, place-1: 1}, epsilon: "6", threshold: 9, window: 12h}
   - {name: pairs, kind: over_time, locations: [place-0, place-2], epsilon: "4", threshold: 5, window: 5h, answers_per_window: 2}
   - {name: noons, kind: at_times, at: ["12:00", "20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "2", threshold: 2, at_least: {epsilon: "3"}}
+  - {name: nights, kind: at_times, at: ["20:30"], timezone: Asia/Tokyo, reporting_horizon: 20h, epsilon: "4", threshold: 2, answers_per_time: 2}
   - {name: busiest, kind: hot_spots, at: ["12:00", "2026-03-03T03:30:00Z"], timezone: Asia/Tokyo, reporting_horizon: 7h, epsilon: "1", top: 3}
   - {name: all, kind: hot_spots, at: ["Tue-Wed,Sat 21:00"], timezone: UTC, reporting_horizon: 90m, epsilon: "1/2", top: 9}
   - {name: lengths, kind: dwell, at: ["20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "1", longest_visit: 3h, visits_per_person: 2}
@@ -100,6 +101,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert report.answers["curve", "complete"] > 40
     _follow(config, report)
     assert '"counted_since":' in alerts.read_text()
+    assert '"later":' in alerts.read_text()
     assert "planted-person" not in alerts.read_text()
 
 
