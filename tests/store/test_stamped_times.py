@@ -54,17 +54,18 @@ def test_people_at_a_time_by_what_was_reported_since(windows: RedisStore, rows: 
     """
     A person counts by the latest stamp at each place, in any order of the records. Waiting facts do not count.
 
-        stamp            -9     -8     -7     -6
-        first place      ann    bob    ann
-        last place       ann                  eve (consents)
+        stamp            -9       -8       -7     -6
+        first place      ann      ann bob  ann
+        last place       ann                      eve (consents)
     """
     windows.begin(0, 0, 0)
     first, last = rows[0], rows[-1]
-    write(windows, 0, -7, (first, ANN))
-    write(windows, 1, -9, (first, ANN), (last, ANN))
-    write(windows, 2, -8, (first, BOB))
-    write(windows, 3, -6, (last, EVE), (last + CONSENT, EVE))
-    write(windows, 4, 10**6, (first, EVE))
+    write(windows, 0, -8, (first, ANN))
+    write(windows, 1, -7, (first, ANN))
+    write(windows, 2, -9, (first, ANN), (last, ANN))
+    write(windows, 3, -8, (first, BOB))
+    write(windows, 4, -6, (last, EVE), (last + CONSENT, EVE))
+    write(windows, 5, 10**6, (first, EVE))
     counts = {start: count_since(windows, start, rows) for start in range(-10, -4)}
     assert {start: (of[0], of[-1], sum(of)) for start, of in counts.items()} == {
         -10: (2, 2, 4),
