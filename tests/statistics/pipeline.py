@@ -76,24 +76,33 @@ class Shape:
 
     rule: OverTimeRule
     ticks: int
+    answers_per_time: int = 1
 
     def parameters(self, locations: int, *, watched: bool = True) -> Parameters:
         """Return the parameters, with one shard; if not `watched`, only with the designated time."""
         rule, time = self.rule, ORIGIN + 90 * MINUTE
         windows = [watch("windows", range(locations), rule)] if watched else []
-        noon = AtTimes("noon", Schedule((time,)), rule.epsilon, rule.threshold, 3 * HOUR)
+        noon = AtTimes("noon", Schedule((time,)), rule.epsilon, rule.threshold, 3 * HOUR, answers=self.answers_per_time)
         return build_parameters(locations, max_lead=rule.max_lead, over_time=windows, at_times=[noon])
 
 
 @dataclass(frozen=True)
 class Published:
-    """How often each outcome occurred: for a window a word with one letter per tick, for the time (tick, class).
+    """How often each outcome occurred: for a window a word with one letter per tick, for the time each (tick, class).
 
     Letters are those of `letter`. The outcome of the designated time is None if nothing was published.
     """
 
     windows: Counter[Hashable]
     noon: Counter[Hashable]
+
+
+class _Number(msgspec.Struct):
+    """A noisy count about the time, and the next ones."""
+
+    tick: int
+    noisy_count: int
+    later: tuple[_Number, ...] = ()
 
 
 class _Answer(msgspec.Struct):
@@ -103,7 +112,7 @@ class _Answer(msgspec.Struct):
     status: str
     location_id: str = ""
     noisy_count: int = -1
-    noisy_counts: dict[str, dict[str, int]] = {}
+    noisy_counts: dict[str, _Number] = {}
 
 
 def letter(status: str, noisy_count: int, threshold: int) -> str:
@@ -133,7 +142,7 @@ def publish(
         assert readings[SHARD].settled
         evidence = Evidence(readings)
         for record in decider.decide(tick, evidence, state).records:
-            outcomes.add(tick, record)
+            outcomes.add(record)
     return outcomes.count(parameters)
 
 
@@ -164,21 +173,24 @@ class _Outcomes:
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
         self._words: dict[str, str] = {}
-        self._marked: dict[str, tuple[int, str]] = {}
+        self._numbers: dict[str, tuple[tuple[int, str], ...]] = {}
         self._read = msgspec.json.Decoder(_Answer).decode
 
-    def add(self, tick: int, record: OutputRecord) -> None:
+    def add(self, record: OutputRecord) -> None:
         value = self._read(record.value)
         if value.kind == "over_time":
             following = letter(value.status, value.noisy_count, self._threshold)
             self._words[value.location_id] = self._words.get(value.location_id, "") + following
             return
         assert value.status == "complete"
-        for location, answer in value.noisy_counts.items():
-            self._marked.setdefault(location, (tick, letter("noisy_count", answer["noisy_count"], self._threshold)))
+        for location, first in value.noisy_counts.items():
+            numbers = ((one.tick, one.noisy_count) for one in (first, *first.later))
+            self._numbers[location] = tuple(
+                (at, letter("noisy_count", noisy, self._threshold)) for at, noisy in numbers
+            )
 
     def count(self, parameters: Parameters) -> Published:
         places = parameters.registry.ids
         return Published(
-            Counter(self._words.get(place) for place in places), Counter(self._marked.get(place) for place in places)
+            Counter(self._words.get(place) for place in places), Counter(self._numbers.get(place) for place in places)
         )
