@@ -23,8 +23,10 @@ from monitor.errors import LedgerError
 from monitor.kinds.all_records import RECORDS
 from monitor.records.fields import make_decoder
 from monitor.records.output_records import TYPE_PREFIX
+from tests.audit import test_upper_bound
 from tests.audit.conftest import Tiny, show
 from tests.audit.records import charges, owner, record
+from tests.audit.test_falsehoods import count_night_afresh
 
 pytestmark = pytest.mark.long
 
@@ -144,8 +146,14 @@ def _replace(value: Any, path: _Path, hostile: Any) -> None:
 
 @pytest.fixture
 def every_kind(tiny: Tiny) -> Tiny:
-    """A faultless run with records of every kind."""
+    """A faultless run with records of every kind, and with a second noisy count about a time."""
+    count_night_afresh(tiny, tick=4)
     tiny.bound({"shop": 1}).watch_busiest({"shop": 3}).watch_lengths()
+    tiny.config += '  - {name: curve, kind: upper_bound, locations: [park], epsilon: "1", window: 4h, bucket: 2h}\n'
+    for tick, lasts in ((1, (-3, -1, 1)), (3, (-1, 1, 3)), (5, (1, 3, 5))):
+        line = test_upper_bound.curve(tick, list(lasts), 2)
+        line["value"]["numbers"] = [test_upper_bound.number(last, noisy_count=2 if last == 1 else 0) for last in lasts]
+        tiny.insert(line)
     started = {"ledger": 1, "service": "tiny", "partitions": 1, "lost_at": None, "input_topic_id": "", "kind": "ledger"}
     start = record("ledger", 0, started)
     first = owner(_charges())
@@ -164,7 +172,9 @@ def _charges() -> dict[str, Any]:
     bounds = night | {"kind": "at_least", "epsilon": "3/4"}
     busiest = night | {"monitor": "busiest", "kind": "hot_spots", "epsilon": "1/3"}
     lengths = night | {"monitor": "lengths", "kind": "dwell", "epsilon": "3/2"}
-    return found | {"times": [night, bounds, busiest, lengths]}
+    shares = {"1": ["park"]}
+    bound = {"monitor": "curve", "answers": 2, "window": 4, "shares": shares, "bucket": 2}
+    return found | {"places": [*found["places"], bound], "times": [night, bounds, busiest, lengths]}
 
 
 def test_run_without_forgery_passes(every_kind: Tiny) -> None:
@@ -173,7 +183,7 @@ def test_run_without_forgery_passes(every_kind: Tiny) -> None:
     assert report.ok, report.violations
     assert not every_kind.follow().findings.totals
     assert {line["value"]["kind"] for line in every_kind.records} == {
-        *("over_time", "at_times", "hot_spots", "dwell", "owner", "ledger")
+        *("over_time", "at_times", "hot_spots", "dwell", "upper_bound", "owner", "ledger")
     }
 
 
