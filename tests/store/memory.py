@@ -278,9 +278,9 @@ class MemoryWindows(RedisStore):
         return people, consenting
 
     def _stamps(self, number: int, instant: int) -> Stamps:
-        rows = self._rows[number].tolist()
+        positions = {row: position for position, row in enumerate(self._rows[number].tolist())}
         latest = self.shards[number].stamped.get(instant, {}).items()
-        people = [(rows.index(row), stamp) for member, stamp in latest if (row := int.from_bytes(member[:4])) < CONSENT]
+        people = [(positions[row], stamp) for member, stamp in latest if (row := int.from_bytes(member[:4])) < CONSENT]
         return Stamps(*np.array(people, np.int64).reshape(-1, 2).T)
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
