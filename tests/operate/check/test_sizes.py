@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from monitor.config import Config, Locations, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
@@ -156,11 +157,9 @@ def test_snapshot_with_lower_bounds_fits(answers: int) -> None:
     without, with_bounds = (
         parameters.select(AtTimes)[0].measure_by_shard(parameters.registry) for parameters in (plain, bounded)
     )
-    counts = [10**12, 10**18, bounded.select(AtTimes)[0].rule.answer_epsilon] if answers > 1 else [10**12, 10**18]
-    later = tuple(LaterCount(10**12 + nth, *counts[1:]) for nth in range(1, answers))
-    noisy = (
-        NoisyCount(*counts, later=later, counted_since="9999-12-31T23:59:59.999999Z") if later else NoisyCount(*counts)
-    )
+    epsilon = bounded.select(AtTimes)[0].rule.answer_epsilon if answers > 1 else None
+    later = tuple(LaterCount(10**12 + nth, 10**18, epsilon) for nth in range(1, answers))
+    noisy = NoisyCount(10**12, 10**18, epsilon, later, "9999-12-31T23:59:59.999999Z" if later else UNSET)
     for shard, rows in enumerate(bounded.registry.by_shard):
         ids = [bounded.registry.ids[row] for row in rows]
         record = make_at_times_record(
