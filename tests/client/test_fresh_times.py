@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.client.current_answers import Answer, KnownPlaces
+from monitor.client.current_answers import KnownPlaces
 from monitor.client.describe_records import News, Words
+from monitor.client.known import Answer
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.watch import describe_view
 from monitor.kinds.at_times.record import LaterCount

@@ -122,7 +122,8 @@ def list_ticks(published: Published) -> Counter[Hashable]:
     """Return the ticks of the numbers about the time; this post-processing adds no loss."""
     ticks: Counter[Hashable] = Counter()
     for outcome, times in published.noon.items():
-        ticks[tuple(tick for tick, _ in cast("tuple[tuple[int, str], ...]", outcome or ()))] += times
+        numbers = cast("tuple[tuple[int, str], ...]", () if outcome is None else outcome)
+        ticks[tuple(tick for tick, _ in numbers)] += times
     return ticks
 
 
