@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +10,9 @@ from fractions import Fraction
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.upper_bound.keys import UpperBoundMonitor
 from monitor.kinds.words import Note, Words
-from monitor.privacy.alarm_chances import compute_mean_noise
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
-from monitor.privacy.upper_bound import BucketRule
+from monitor.privacy.upper_bound import BucketRule, compute_excess
 from monitor.time.instants import format_duration
 from monitor.values.wording import format_amount, spell_duration, spell_rhythm
 
@@ -86,14 +84,9 @@ class UpperBoundWords(Words[UpperBoundMonitor]):
         return Note(tree, "What upper bounds mean", self._describe_excess())
 
     def _list_excesses(self) -> Iterator[tuple[Fraction, float, float]]:
-        """Yield the ε of a number, and by how much noise raises a bound: the mean and the standard deviation.
-
-        A bound is the sum of the numbers of all buckets. The variance of a number is q/(1 - q)² with q = e^(-ε).
-        """
-        buckets = self.rule.buckets
+        """Yield the ε of a number, and by how much noise raises a bound: the mean and the standard deviation."""
         for epsilon in sorted(self.shares, reverse=True):
-            deviation = math.exp(-float(epsilon) / 2) / -math.expm1(-float(epsilon))
-            yield epsilon, buckets * compute_mean_noise(epsilon), math.sqrt(buckets) * deviation
+            yield epsilon, *compute_excess(self.rule.buckets, epsilon)
 
     def _describe_excess(self) -> str:
         excesses = "; ".join(

@@ -20,15 +20,26 @@ from monitor.operate.plan.find_plans import AtTimesOptions, OverTimeOptions, fin
 from monitor.operate.plan.nearby import list_choices
 from monitor.operate.plan.render import make_choices_tree, make_plans_tree, render_choices, render_plans
 from monitor.operate.plan.targets import ANSWERED, PERIOD, Targets
+from monitor.operate.plan.upper_bounds import UpperBoundOptions, find_upper_bounds
+from monitor.operate.plan.upper_bounds import make_tree as make_bounds_tree
+from monitor.operate.plan.upper_bounds import render as render_bounds
 from monitor.operate.report_delays import read_report_delays
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.time.instants import SECOND
 from monitor.values.wording import BELIEVED
 
 _COUNT: Final = click.IntRange(1, 10**9)
-_OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations", "people_a_day")
-_AT_TIMES_ONLY: Final = ("at", "timezone", "horizon")
-_FIXED: Final = ("kind", "epsilon", "threshold", "slot", *_OVER_TIME_ONLY[:-1], *_AT_TIMES_ONLY)
+_OF_KIND: Final[dict[str, tuple[str, ...]]] = {
+    "over_time": ("window", "answers", "accept_ahead", "locations", "people_a_day"),
+    "at_times": ("at", "timezone", "horizon"),
+    "upper_bound": ("window", "accept_ahead", "locations", "bucket", "too_high_at_most"),
+}
+"""The options of the designs of each kind. All kinds have a slot."""
+
+_FIXED: Final = (
+    *("kind", "epsilon", "threshold", "slot", "window", "answers", "accept_ahead", "locations", "bucket"),
+    *("too_high_at_most", *_OF_KIND["at_times"]),
+)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -90,11 +101,13 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @_add("--people-a-day", "over_time: how many new people are reported in a day at a busy location.")
 @_add("--answers-at-least", "The least share of time in which it answers; 90% by default.", _read_chance)
 @_add("--in", "The period; 14d by default.", _read_length)
-@click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="The kind; over_time by default.")
+@click.option("--kind", type=click.Choice(list(_OF_KIND)), help="The kind; over_time by default.")
 @_add("--epsilon", "Fix the monitor's ε.", _read_epsilon)
 @_add("--threshold", "Fix the threshold T.")
 @_add("--slot", "Fix the time between updates.", _read_length)
-@_add("--window", "over_time: fix the window.", _read_length)
+@_add("--window", "over_time, upper_bound: fix the window.", _read_length)
+@_add("--bucket", "upper_bound: fix the bucket.", _read_length)
+@_add("--too-high-at-most", "upper_bound: the largest number of people by which noise may raise a bound on average.")
 @_add("--answers", "over_time: fix the number of noisy answers per window (k).")
 @_add("--accept-ahead", "over_time: accept_ahead plus default_stay in whole slots; 0s by default.", read_duration)
 @_add("--locations", "over_time: the number of locations that share ε; 1 by default.")
@@ -112,7 +125,14 @@ def plan(config_file: Path | None, as_json: bool, **options: Any) -> None:  # no
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     targets = read_targets(given)
-    if config_file is None:
+    tree: Callable[[], dict[str, Any]]
+    render: Callable[[Console], None]
+    if config_file is None and given.get("kind") == "upper_bound":
+        bounds = UpperBoundOptions(**_read_own_options(given))
+        plans = find_upper_bounds(bounds, targets)
+        tree = partial(make_bounds_tree, plans, bounds, targets)
+        render = partial(render_bounds, plans, targets.period)
+    elif config_file is None:
         found = find(targets, read_design_options(given))
         tree, render = partial(make_plans_tree, found, targets), partial(render_plans, found, targets.period)
     elif fixed := _list_options(given, _FIXED):
@@ -157,14 +177,18 @@ def read_targets(given: dict[str, Any]) -> Targets:
 
 
 def read_design_options(given: dict[str, Any]) -> OverTimeOptions | AtTimesOptions:
-    """Return the options of the designs of one kind. Raise UsageError for an option of the other kind."""
-    at_times = given.get("kind") == "at_times"
-    mine, others = (_AT_TIMES_ONLY, _OVER_TIME_ONLY) if at_times else (_OVER_TIME_ONLY, _AT_TIMES_ONLY)
-    if foreign := _list_options(given, others):
-        kind = "over_time" if at_times else "at_times"
-        raise UsageError(f"{foreign}: only for monitors of kind {kind}; leave it out, or set --kind {kind}.")
-    values = {name: given[name] for name in ("slot", *mine) if name in given}
-    return AtTimesOptions(**values) if at_times else OverTimeOptions(**values)
+    """Return the options of the designs of one kind. Raise UsageError for an option of another kind."""
+    values = _read_own_options(given)
+    return AtTimesOptions(**values) if given.get("kind") == "at_times" else OverTimeOptions(**values)
+
+
+def _read_own_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the designs of the given kind. Raise UsageError for one that it does not have."""
+    mine = ("slot", *_OF_KIND[given.get("kind", "over_time")])
+    for kind, names in _OF_KIND.items():
+        if foreign := _list_options(given, tuple(name for name in names if name not in mine)):
+            raise UsageError(f"{foreign}: only for monitors of kind {kind}; leave it out, or set --kind {kind}.")
+    return {name: given[name] for name in mine if name in given}
 
 
 def _list_options(given: dict[str, Any], names: tuple[str, ...]) -> str:
