@@ -34,11 +34,20 @@ from simulators.outbreak.ways import (
     draw_each_tick,
     draw_slot_sums,
     draw_tree,
+    draw_upper_bounds,
     find_level,
     warn_from,
 )
 
 Tree = dict[str, Any]
+
+_NUMBERS: Final = {
+    "upper bound": draw_upper_bounds,
+    "slot sums": draw_slot_sums,
+    "tree": draw_tree,
+    "each tick": draw_each_tick,
+}
+"""The ways that publish a number at each tick, by name."""
 
 NO_NOISE: Final = Fraction(1000)
 """An ε at which all draws are 0."""
@@ -154,20 +163,22 @@ def compute_ways(bench: Bench) -> Iterator[Tree]:
         ours = answer_one_sided(bench.line, epsilon, threshold, bench.noise)
         bench.on_step()
         yield _show_way("one-sided", epsilon, threshold, threshold, measure(bench.line, ours, threshold))
-        for way, answer in _list_two_sided(bench, epsilon).items():
+        for way, answer in _list_others(bench, epsilon).items():
             level = find_level(partial(_rate, bench.line, answer), grids.FALSE_ALARMS, 1)
             for used in sorted({threshold, level}):
                 yield _show_way(way, epsilon, threshold, used, measure(bench.line, answer(used), threshold))
             bench.on_step()
 
 
-def _list_two_sided(bench: Bench, epsilon: Fraction) -> dict[str, Callable[[int], Answers]]:
-    """Return the answers of each two-sided way by level. The numbers of the first three are drawn once."""
+def _list_others(bench: Bench, epsilon: Fraction) -> dict[str, Callable[[int], Answers]]:
+    """Return the answers of each other way by level. All numbers but those of the sparse vector are drawn once."""
     line, noise = bench.line, bench.noise
+    bounds = draw_upper_bounds(line, epsilon, bench.start_noise())
     slots = draw_slot_sums(line, epsilon, bench.start_noise())
     numbers, sums = draw_each_tick(line, epsilon, noise), draw_tree(line, epsilon, noise)
     share = float(epsilon / (line.window + MAX_LEAD))
     return {
+        "upper bound": lambda level: warn_from(bounds, level, float(epsilon), "once"),
         "slot sums": lambda level: warn_from(slots, level, float(epsilon), "once"),
         "each tick": lambda level: warn_from(numbers, level, share, "tick"),
         "tree": lambda level: warn_from(sums, level, float(epsilon), "once"),
@@ -176,12 +187,13 @@ def _list_two_sided(bench: Bench, epsilon: Fraction) -> dict[str, Callable[[int]
 
 
 def measure_noise(bench: Bench) -> Iterator[Tree]:
-    """Yield the standard deviation of the error of the numbers of each way, for each ε, at all ticks and places."""
+    """Yield the mean and the standard deviation of the error of each way's numbers, for each ε."""
     for epsilon in grids.EPSILONS:
-        for way, draw in (("slot sums", draw_slot_sums), ("tree", draw_tree), ("each tick", draw_each_tick)):
+        for way, draw in _NUMBERS.items():
             exact = draw(bench.line, NO_NOISE, bench.start_noise())
-            error = float((draw(bench.line, epsilon, bench.start_noise()) - exact).std())
-            yield {"way": way, "epsilon": format_epsilon(epsilon), "error": error}
+            errors = draw(bench.line, epsilon, bench.start_noise()) - exact
+            bias, error = float(errors.mean()), float(errors.std())
+            yield {"way": way, "epsilon": format_epsilon(epsilon), "error": error, "bias": bias}
             bench.on_step()
 
 
@@ -200,7 +212,7 @@ def compute_curves(bench: Bench, grid: Sequence[Tree]) -> Iterator[Tree]:
         name = format_epsilon(epsilon)
         ours = [(row["false_alarms"], row["visits_warned"]) for row in grid if row["epsilon"] == name]
         yield {"way": "one-sided", "epsilon": name, "points": ours}
-        for way, answer in _list_two_sided(bench, epsilon).items():
+        for way, answer in _list_others(bench, epsilon).items():
             points = [_compute_point(bench.line, answer(level)) for level in grids.LEVELS]
             yield {"way": way, "epsilon": name, "points": [point for point in points if point[0] > 0]}
             bench.on_step()

@@ -35,6 +35,12 @@ class Outcome:
     """
     delay_median: float
     delay_95: float
+    true: int
+    early: int
+    noise: int
+    """`true`, `early`, `noise`: the alarms with T people or more in the window, with at least half as many, and with
+    fewer.
+    """
     false_alarms: float
     """Per 1,000 place-days without a visit in the window, even in hindsight."""
     false_safe: int
@@ -63,6 +69,7 @@ def measure(line: Timeline, answers: Answers, threshold: int) -> Outcome:
     reported = line.report_ticks.tolist()
     delays = [line.find_as_of(row) - line.reports[index].end for index, row in found.items()]
     safe = ~(answers.alarms | answers.paused | answers.since)
+    alarming = line.counts[answers.alarms]
     reached = line.counts >= threshold
     late = safe & ~reached & (line.in_hindsight >= threshold)
     runs = find_runs(late) * line.grid.length / DAY
@@ -74,6 +81,9 @@ def measure(line: Timeline, answers: Answers, threshold: int) -> Outcome:
         hidden=_count_hidden(line, answers, found) / len(days),
         delay_median=_quantile(delays, 0.5) / DAY,
         delay_95=_quantile(delays, 0.95) / DAY,
+        true=int((alarming >= threshold).sum()),
+        early=int(((alarming < threshold) & (2 * alarming >= threshold)).sum()),
+        noise=int((2 * alarming < threshold).sum()),
         false_alarms=count_false_alarms(line, answers.alarms),
         false_safe=int((safe & reached).sum()),
         at_threshold=int((reached & ~answers.paused & ~answers.since).sum()),

@@ -27,6 +27,7 @@ _COLOURS: Final = {
     "each tick": "#c04000",
     "tree": "#208040",
     "sparse vector": "#8040a0",
+    "upper bound": "#606060",
 }
 _SAFE, _OVERTAKEN, _PAUSED, _ALARM = (0.87, 0.93, 0.98), (0.98, 0.75, 0.45), (0.82, 0.82, 0.82), (0.75, 0.1, 0.1)
 _STYLES: Final = ("-", "--", ":")

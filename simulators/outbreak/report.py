@@ -29,6 +29,7 @@ def render_results(results: Tree) -> str:
         lines += ["### By the running service", "", *_render_service(results)]
         lines += ["### What `plan` promised, and what happened", "", *_render_plan(results["service"]["plan"])]
     lines += ["### Other T and ε", "", *_render_grid(results["grid"])]
+    lines += ["### True, early and noise", "", *_render_alarms(results["grid"])]
     lines += ["### Other windows, slots, reports and numbers of people", "", *_render_scenarios(results)]
     lines += ["### Designated times", "", *_render_designated(results["designated"])]
     lines += ["### Other private ways at the same ε", "", *_render_ways(results["ways"])]
@@ -120,6 +121,22 @@ def _render_grid(grid: Sequence[Tree]) -> Iterator[str]:
     yield ""
 
 
+def _render_alarms(grid: Sequence[Tree]) -> Iterator[str]:
+    yield "Each cell has the shares of alarms that were true, early and noise."
+    yield ""
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in grid))
+    yield from _make_header("T", *(f"ε = {epsilon}" for epsilon in epsilons))
+    for threshold in dict.fromkeys(row["threshold"] for row in grid):
+        yield _make_row(str(threshold), *(_alarms(row) for row in grid if row["threshold"] == threshold))
+    yield ""
+
+
+def _alarms(row: Tree) -> str:
+    """Return the shares of alarms that were true, early and noise; a dash if there was no alarm."""
+    numbers = [row[word] for word in ("true", "early", "noise")]
+    return ", ".join(_share(number / sum(numbers)) for number in numbers) if sum(numbers) else "–"
+
+
 def _render_scenarios(results: Tree) -> Iterator[str]:
     yield from _make_header("change", "T", "ε", "warned", "delay", "false alarms", "“safe” overtaken", "hidden")
     for row in results["variants"]:
@@ -153,23 +170,34 @@ def _render_designated(rows: Sequence[Tree]) -> Iterator[str]:
 
 
 def _render_ways(rows: Sequence[Tree]) -> Iterator[str]:
-    yield from _make_header("ε, T", "way", "warns from", "false “safe”", "warned", "delay", "false alarms", "ε paid")
+    yield from _make_header(
+        *("ε, T", "way", "warns from", "false “safe”", "warned", "delay"),
+        *("true, early, noise", "false alarms", "ε paid"),
+    )
     for row in rows:
         if row["epsilon"] in _SHOWN_WAYS:
             false = f"{row['false_safe']:,} of {row['at_threshold']:,}"
             cells = (row["way"], str(row["level"]), false, _share(row["warned"]), _days(row["delay_median"]))
-            yield _make_row(f"{row['epsilon']}, {row['threshold']}", *cells, _short(row["false_alarms"]), _paid(row))
+            words = _alarms(row), _short(row["false_alarms"]), _paid(row)
+            yield _make_row(f"{row['epsilon']}, {row['threshold']}", *cells, *words)
     yield ""
 
 
 def _render_noise(rows: Sequence[Tree]) -> Iterator[str]:
-    yield "The standard deviation of a published number from what it counts, over all ticks and places, in people."
+    yield "The standard deviation of a published number from what it counts, over all ticks and places, in people. An"
+    yield "upper bound is also too high, by the number after the sign on average."
     yield ""
     epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
     yield from _make_header("way", *(f"ε = {epsilon}" for epsilon in epsilons))
     for way in dict.fromkeys(row["way"] for row in rows):
-        yield _make_row(way, *(_short(row["error"]) for row in rows if row["way"] == way))
+        yield _make_row(way, *(_error(row) for row in rows if row["way"] == way))
     yield ""
+
+
+def _error(row: Tree) -> str:
+    """Return the standard deviation of an error, with its mean for a way whose noise only adds."""
+    is_bound = row["way"] == "upper bound"
+    return f"{_short(row['error'])} + {_short(row['bias'])}" if is_bound else _short(row["error"])
 
 
 def _render_corrections(found: Tree) -> Iterator[str]:

@@ -1,10 +1,13 @@
-"""Five private ways to answer at each tick and place whether fewer than T people were there, at the same ε.
+"""Six private ways to answer at each tick and place whether fewer than T people were there, at the same ε.
 
 ε is what one visit of a person costs at most, over all ticks: a visit stamped in slot c is in the counts of at most
 L = W + F ticks. Each way says when it warns (an alarm) and when it is silent (paused).
 
 * *one-sided*: `monitor.privacy.over_time`, the service's own function. It hides that a person was there, not that a
   person was absent.
+* *upper bound*: an `upper_bound` monitor with buckets of one slot: a one-sided geometric number for the people who are
+  reported in each slot, at ε, summed over the last L slots. A sum is never below the count, and no place is paused. It
+  hides what *one-sided* hides. Proof: a record is in one slot (docs/rules.md, rule 15).
 * *slot sums*: a two-sided geometric number for each slot's new reports, at ε, summed over the last L slots. Proof: a
   report is new in one slot, so the L1 sensitivity of all numbers is 1, and a sum is post-processing. It counts the
   visits *reported* in these slots.
@@ -20,7 +23,7 @@ L = W + F ticks. Each way says when it warns (an alarm) and when it is silent (p
   the noise of the alarm's count by 1; if it lowers them, the second shift suffices. So a run costs at most ε/2 + ε/2.
   After L silent ticks no count has a visit of an earlier run, so each visit pays once.
 
-All but the first are ordinary differential privacy: they also hide that a person was absent.
+All but the first two are ordinary differential privacy: they also hide that a person was absent.
 """
 
 from __future__ import annotations
@@ -103,14 +106,31 @@ def count_new(line: Timeline) -> Counts:
     return new
 
 
-def draw_slot_sums(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
-    """Draw the two-sided number of each slot and place, and return the sum of the last L at each tick."""
-    exact = count_new(line)
-    numbers = exact + draw_two_sided(noise, epsilon, exact.size).reshape(exact.shape)
+def draw_upper_bounds(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
+    """Draw the number of each slot and place, as an `upper_bound` monitor does, and return the bound of each tick.
+
+    Before the first L slots are over, a bound has fewer numbers.
+    """
+    people = np.array([report.person for report in line.reports], np.int64)
+    counted = line.visit_ticks > line.report_ticks - line.window
+    reported = np.unique(np.stack([line.report_ticks, line.columns, people])[:, counted], axis=1)
+    exact = np.zeros((line.ticks, line.places), np.int64)
+    np.add.at(exact, (reported[0], reported[1]), 1)
+    return add_last(line, exact + noise.geometric(epsilon, exact.size).reshape(exact.shape))
+
+
+def add_last(line: Timeline, numbers: Counts) -> Counts:
+    """Return the sum of the numbers of the last L slots at each tick and place."""
     sums = np.cumsum(np.pad(numbers, ((1, 0), (0, 0))), axis=0)
     ends = np.arange(1, line.ticks + 1)
     windows: Counts = sums[ends] - sums[np.maximum(ends - line.window - MAX_LEAD, 0)]
     return windows
+
+
+def draw_slot_sums(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
+    """Draw the two-sided number of each slot and place, and return the sum of the last L at each tick."""
+    exact = count_new(line)
+    return add_last(line, exact + draw_two_sided(noise, epsilon, exact.size).reshape(exact.shape))
 
 
 def draw_tree(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:

@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from monitor.privacy import over_time
+from monitor.privacy import over_time, upper_bound
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.privacy.upper_bound import BucketRule
 from monitor.time.instants import DAY
 from simulators.cli import cli
 from simulators.outbreak import grids
@@ -34,6 +35,7 @@ from simulators.outbreak.ways import (
     draw_each_tick,
     draw_slot_sums,
     draw_tree,
+    draw_upper_bounds,
     warn_from,
 )
 from tests.privacy.laws import Given
@@ -141,6 +143,26 @@ def test_slot_sums_bound_the_count(bench: Bench) -> None:
     assert (count_new(line).sum(axis=0) == np.bincount(line.columns, minlength=line.places)).all()
 
 
+def test_upper_bounds_are_the_service(bench: Bench) -> None:
+    """Once all buckets of a window are over, the bounds are those of the service's functions, and never too low."""
+    line, rule = bench.make_line(Scenario(extra_people=2.0)), BucketRule(Fraction(14), 1, 14, MAX_LEAD)
+    bounds = draw_upper_bounds(line, Fraction(1), OneSidedNoise(SeededEntropy(5)))
+    drawn = OneSidedNoise(SeededEntropy(5)).geometric(Fraction(1), bounds.size).reshape(bounds.shape)
+    for place in range(line.places):
+        numbers = []
+        for tick in range(line.ticks):
+            people = {
+                report.person
+                for report, reported, visited in zip(line.reports, line.report_ticks, line.visit_ticks, strict=True)
+                if report.place == place and reported == tick and visited > tick - line.window
+            }
+            numbers.append(upper_bound.draw(rule, tick, len(people), int(drawn[tick, place])))
+            bound = upper_bound.add_up(rule, numbers, tick)
+            assert bound is None or bound == bounds[tick, place]
+        assert bound is not None
+    assert (bounds >= line.counts).all()
+
+
 def test_numbers_have_their_noise(bench: Bench) -> None:
     """A visit is in one slot's number, in those of 15 ticks, or in one sum of each level: noise at ε, ε/15 or ε/4."""
     line, epsilon = bench.line, Fraction(7)
@@ -160,12 +182,12 @@ def test_numbers_have_their_noise(bench: Bench) -> None:
 
 
 def test_errors_stand_alone(bench: Bench) -> None:
-    """The error of each way's numbers is the same whatever was computed before; slot sums have the least."""
+    """The error of a way's numbers is the same whatever was computed before. Slot sums have the least of two sides."""
     first = list(measure_noise(bench))
     bench.noise.geometric(Fraction(1), 5)
     assert list(measure_noise(bench)) == first
-    assert {row["way"] for row in first} == {"slot sums", "tree", "each tick"}
-    errors = [row["error"] for row in first if row["epsilon"] == "1"]
+    assert {row["way"] for row in first} == {"upper bound", "slot sums", "tree", "each tick"}
+    errors = [row["error"] for row in first if row["epsilon"] == "1" and row["way"] != "upper bound"]
     assert errors == sorted(errors)
     assert errors[0] > 1
 
@@ -245,6 +267,21 @@ def test_delays_and_payments(bench: Bench) -> None:
     assert (outcome.worst, outcome.median) == (1000.0, 1000.0)
 
 
+def test_alarms_are_true_early_or_noise(bench: Bench) -> None:
+    """An alarm is true with T people in the window, early with at least half of them, else noise."""
+    line = bench.line
+    for threshold in (1, 2, 3, 4):
+        outcome = measure(line, warn_from(np.zeros_like(line.counts), 0, 1.0, "once"), threshold)
+        words = [
+            "true" if count >= threshold else "early" if count >= threshold / 2 else "noise"
+            for count in line.counts.ravel().tolist()
+        ]
+        assert [outcome.true, outcome.early, outcome.noise] == [
+            words.count(word) for word in ("true", "early", "noise")
+        ]
+        assert 0 < outcome.true < len(words)
+
+
 def test_counts_since_a_number_warn_again(bench: Bench) -> None:
     """With k = 2 the shop warns about the visit of the 6th too, no visit pays twice, and "since" is not "safe"."""
     answers = answer_one_sided(bench.line, 2 * CERTAIN, 1, bench.noise, 2)
@@ -278,6 +315,7 @@ def test_command_writes_page(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert all(row["false_safe"] == 0 for row in results["grid"])
     text = page.read_text(encoding="utf-8")
     assert "| slot sums | " in text
+    assert "| 2, 4 | upper bound | " in text
     assert text.startswith("before")
     assert "| one-sided | 1 | 0 of " in text
 
