@@ -139,8 +139,8 @@ def _use_wrong_broker(values: Values) -> None:
 
 def _watch_others(values: Values) -> None:
     """Ask about other places, with all of ε (11 answers per period): what people have paid already comes on top."""
-    epsilon = f"{values['config']['privacy']['epsilon']}/11"
-    values["config"]["monitors"][0].update(name="others", locations=["museum", "station-east"], epsilon=epsilon)
+    monitor, epsilon = values["config"]["monitors"][0], values["config"]["privacy"]["epsilon"]
+    monitor.update(name="others", locations=["museum", "station-east"], window="12m", epsilon=f"{epsilon}/11")
 
 
 def refuse_by_period(town: Town) -> None:
