@@ -57,7 +57,10 @@ app.kubernetes.io/component: instance
 {{- $_ := set $files "locations" (dict "file" $registry) -}}
 {{- $kafka := dict -}}
 {{- $redis := dict -}}
-{{- if .Values.page.background -}}{{- $_ := set $files "page" (dict "background" "background.geojson") -}}{{- end -}}
+{{- $page := dict -}}
+{{- if .Values.page.background -}}{{- $_ := set $page "background" "background.geojson" -}}{{- end -}}
+{{- if .Values.page.delays -}}{{- $_ := set $page "delays_file" "delays.csv" -}}{{- end -}}
+{{- if $page -}}{{- $_ := set $files "page" $page -}}{{- end -}}
 {{- if .Values.auditor.cosignKey.existingSecret -}}{{- $_ := set $files "auditor" (dict "cosign_key_file" (printf "%s/cosign.key" $at)) -}}{{- end -}}
 {{- with .Values.secrets -}}
 {{- if .signingKey.existingSecret -}}{{- $_ := set $files "signing" (dict "key_file" (printf "%s/signing.key" $at)) -}}{{- end -}}

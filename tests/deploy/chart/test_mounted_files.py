@@ -58,18 +58,20 @@ def test_keys_are_for_their_owners(helm: Helm, tmp_path: Path) -> None:
     assert config.auditor.cosign_key_file == folder / "cosign.key"
 
 
-def test_background_is_beside_the_configuration(helm: Helm, tmp_path: Path) -> None:
-    """The page finds its background as text beside the configuration; no other pod has it or restarts."""
-    path = tmp_path / "city.geojson"
+def test_files_of_the_page_are_beside_the_configuration(helm: Helm, tmp_path: Path) -> None:
+    """The page finds its background and the delays as texts beside the configuration; no other pod has them."""
+    paths = {"background": tmp_path / "city.geojson", "delays": tmp_path / "late.csv"}
     answers = []
     for text in ("{}", '{"type": "FeatureCollection"}'):
-        path.write_text(text, encoding="utf-8")
-        given = [f"page.background={path}"]
+        for path in paths.values():
+            path.write_text(text, encoding="utf-8")
+        given = [f"page.{key}={path}" for key, path in paths.items()]
         answers.append(helm.template(value_set("minimal"), set=["page.enabled=true"], set_file=given))
         mount(answers[-1], find_pod(answers[-1], "-page"), tmp_path / "page")
         config = load_config(tmp_path / "page" / "config.yaml", {})
-        assert config.page.background is not None
-        assert config.page.background.read_text(encoding="utf-8") == text
+        for file in (config.page.background, config.page.delays_file):
+            assert file is not None
+            assert file.read_text(encoding="utf-8") == text
 
     def find_checksums(answer: Answer, part: str) -> set[str]:
         return {
