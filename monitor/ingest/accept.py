@@ -234,7 +234,7 @@ def _make_facts(
     seen = make_facts(SEEN, stamp=now[stay], row=stays.row[stay], last=last, person=people[stay])
     reported = take_facts(seen, np.flatnonzero(np.isin(seen["row"], parameters.rows_since_ticks)))
     bucketed = _make_bucketed(parameters, seen)
-    if bucketed.size:  # a row that is counted by buckets alone has no window
+    if parameters.bucket_sets.size:  # a row that is counted by buckets alone has no window
         seen = take_facts(seen, np.flatnonzero(np.isin(seen["row"], parameters.watched_rows)))
     timed = make_facts(PRESENT, stamp=now[present], instant=instant, row=stays.row[present], person=people[present])
     lengths = _make_stays(parameters, stays, timed, present)

@@ -47,6 +47,10 @@ def _compare(counts: Recount, answer: dict[str, Any]) -> Iterator[tuple[str, int
             answer["noisy_count"],
             counts.monitors[monitor].people[answer["location_id"]].at(tick),
         )
+    elif answer["kind"] == "upper_bound":
+        for number in answer["numbers"]:
+            exact = counts.monitors[monitor].count(answer["location_id"], number["tick"])
+            yield answer["location_id"], number["noisy_count"], exact
     elif answer["kind"] == "at_times":
         time, presence = parse_instant(answer["time"]), counts.monitors[monitor]
         for place, noisy in answer["noisy_counts"].items():

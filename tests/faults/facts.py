@@ -22,7 +22,7 @@ from monitor.audit.configuration import AuditTerms, read_terms
 from monitor.service.wiring import build_redis_address
 from monitor.store.fingerprint import compute_fingerprint as stored_under
 from monitor.store.redis_client import create_client
-from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount, is_stamped
+from tests.faults.recount import HASH_BYTES, DeadLetter, Fates, LastSeen, Present, Recount, is_stamped
 from tests.faults.town import FaultTown
 from tests.faults.traffic import compute_fingerprint
 from tests.kit.topics import read_header, read_topic
@@ -32,7 +32,7 @@ ROW_BYTES: Final = 4
 CONSENT: Final = 1 << 31
 NEVER: Final = -(2**62)
 PROGRESS: Final = "p"
-WAITING: Final = struct.Struct(">qc")  # the stamp, and s (seen) or p (present); packed facts follow
+WAITING: Final = struct.Struct(">qc")  # the stamp, and the kind of facts, such as s (seen); packed facts follow
 HEAD: Final = struct.Struct(">I")
 PAIR: Final = struct.Struct(">II")
 FACT: Final = struct.Struct(">i16s")
@@ -41,10 +41,11 @@ PACKED: Final = struct.Struct(">qI16s")
 
 @dataclass
 class Comparison:
-    """The findings (`broken`), the number of expected facts (`people`, `moments`), and of `unread` records."""
+    """The findings (`broken`), the numbers of expected facts by their kind, and of `unread` records."""
 
     broken: list[str] = field(default_factory=list)
     people: int = 0
+    bucketed: int = 0
     moments: int = 0
     unread: int = 0
 
@@ -59,6 +60,7 @@ class Shard:
     meta: dict[str, int]
     seen: set[LastSeen] = field(default_factory=set)
     reports: set[LastSeen] = field(default_factory=set)
+    bucketed: set[LastSeen] = field(default_factory=set)
     present: set[Present] = field(default_factory=set)
     shown: set[LastSeen | Present] = field(default_factory=set)
 
@@ -95,6 +97,7 @@ def compare(town: FaultTown) -> Comparison:
         comparison.unread += sum(max(0, end - shard.read_progress(partition)) for partition, end in ends.items())
         due = _merge(record_fates, shard.reached)
         comparison.broken += check_windows(number, shard, (reported, due), recount, comparison)
+        comparison.broken += check_buckets(number, shard, (reported, due), recount, comparison)
         comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
         comparison.broken += find_shown_early(shard, _find_first_stamps(record_fates, terms), terms)
     reached = {partition: min(shard.read_progress(partition) for shard in shards) for partition in ends}
@@ -129,12 +132,13 @@ def read_shards(town: FaultTown, name: str, recount: Recount) -> tuple[list[Shar
             tag = f"{{{name}:{number}}}"
             windows = {f"{tag}:w:{row}": row for row in rows if recount.terms.shard[row] == number}
             reports = {f"{tag}:r:{row}": row for row in windows.values() if row in recount.rows_with_reports}
+            buckets = {f"{tag}:b:{row}": row for row in recount.buckets if recount.terms.shard[row] == number}
             moments = {f"{tag}:t:{time}": time for time in times}
-            known |= {f"{tag}:meta", f"{tag}:waiting", *windows, *reports, *moments}
+            known |= {f"{tag}:meta", f"{tag}:waiting", *windows, *reports, *buckets, *moments}
             with client.pipeline(transaction=True) as pipeline:
                 pipeline.hgetall(f"{tag}:meta")
                 pipeline.zrange(f"{tag}:waiting", 0, -1)
-                for key in (*windows, *reports):
+                for key in (*windows, *reports, *buckets):
                     pipeline.zrange(key, 0, -1, withscores=True)
                 for key in moments:
                     pipeline.smembers(key)
@@ -145,10 +149,14 @@ def read_shards(town: FaultTown, name: str, recount: Recount) -> tuple[list[Shar
             for row, members in zip(reports.values(), held[len(windows) :], strict=False):
                 facts = ((*FACT.unpack(member), int(stamp)) for member, stamp in members if member)
                 shard.reports |= {LastSeen(row, person, stamp + ahead) for ahead, person, stamp in facts}
-            for time, members in zip(moments.values(), held[len(windows) + len(reports) :], strict=True):
+            held = held[len(windows) + len(reports) :]
+            for row, members in zip(buckets.values(), held, strict=False):
+                people = ((member[-HASH_BYTES:], int(last)) for member, last in members if member)
+                shard.bucketed |= {LastSeen(row, person, last) for person, last in people}
+            for time, members in zip(moments.values(), held[len(buckets) :], strict=True):
                 rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
                 shard.present |= {unflag(time, int.from_bytes(row), person) for row, person in rows_and_people}
-            shard.shown = {*shard.seen, *shard.reports, *shard.present}
+            shard.shown = {*shard.seen, *shard.reports, *shard.bucketed, *shard.present}
             unpack(waiting, shard)
             shards.append(shard)
         keys = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
@@ -164,6 +172,8 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
             shard.seen |= {*unpack_block(stamp, packed)}
         elif kind == b"r":
             shard.reports |= {*unpack_block(stamp, packed)}
+        elif kind == b"b":
+            shard.bucketed |= {*unpack_block(stamp, packed)}
         else:
             shard.present |= {unflag(time, row, person) for time, row, person in PACKED.iter_unpack(packed)}
 
@@ -188,7 +198,7 @@ def _find_first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms)
     first: dict[LastSeen | Present, int] = {}
     for record, fates in record_fates:
         stamp = terms.grid.find_slot(record.timestamp * 1_000)
-        for fact in chain[LastSeen | Present](fates.seen, fates.present):
+        for fact in chain[LastSeen | Present](fates.seen, fates.bucketed, fates.present):
             first[fact] = min(first.get(fact, stamp), stamp)
     return first
 
@@ -241,6 +251,24 @@ def check_windows(
         # Of the reports of a person, the one about the latest slot is never replaced by one about an earlier slot.
         if row in recount.rows_with_reports and in_reports[row, person] < slot:
             yield f"{terms.locations[row]}: someone was there in slot {slot}, but there is no report"
+
+
+def check_buckets(
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], recount: Recount, comparison: Comparison
+) -> Iterator[str]:
+    """Compare the people by the bucket in which they were reported, for the buckets whose window is complete."""
+    (reported, due), terms = bounds, recount.terms
+    for fact in shard.bucketed - reported.bucketed:
+        yield f"{terms.locations[fact.row]}: a fact is in the bucket up to slot {fact.slot}, but no visit reports it"
+    complete_from = max(shard.since, shard.meta.get("evicted_before", NEVER))
+    wanted = {
+        fact
+        for fact in due.bucketed
+        if terms.shard[fact.row] == number and fact.slot - recount.buckets[fact.row][1] + 1 >= complete_from
+    }
+    comparison.bucketed += len(wanted)
+    for fact in wanted - shard.bucketed:
+        yield f"{terms.locations[fact.row]}: someone was reported in the bucket up to {fact.slot}, but there is no fact"
 
 
 def check_moments(

@@ -31,7 +31,7 @@ from tests.kit.topics import read_header, read_topic
 from tests.kit.waiting import until
 
 SETTLE_SECONDS: Final = 120.0
-ANSWERS: Final = ("over_time", "at_times", "hot_spots")
+ANSWERS: Final = ("over_time", "upper_bound", "at_times", "hot_spots")
 
 
 @dataclass
@@ -69,6 +69,8 @@ def end_run(town: FaultTown, subscriber: Subscriber, instance: Instance) -> list
     subscriber.stop()
     if "noisy_count" not in subscriber.statuses("late").values():
         broken.append("no late report was counted: whether it counts at the next tick was not tested")
+    if "complete" not in subscriber.statuses("curve").values():
+        broken.append("no upper bound was complete: whether it is certain was not tested")
     return broken
 
 
@@ -96,6 +98,7 @@ def find_misplaced(town: FaultTown, records: list[Any]) -> list[str]:
     ledger_partitions, shards = town.shape.ledger_partitions, town.settings.parameters.registry.shards
     places: dict[str, Callable[[Any], int]] = {
         "over_time": lambda value: _hash(value["location_id"], shards) % ledger_partitions,
+        "upper_bound": lambda value: _hash(value["location_id"], shards) % ledger_partitions,
         "at_times": lambda value: int(value["shard"]) % ledger_partitions,
         "hot_spots": lambda value: _hash(value["monitor"], ledger_partitions),
     }
@@ -130,6 +133,8 @@ def check_fates(town: FaultTown) -> list[str]:
     broken = list(comparison.broken)
     if not comparison.people:
         broken.append("no window contains anybody: the facts were not tested")
+    if not comparison.bucketed:
+        broken.append("no bucket contains anybody: the facts were not tested")
     if not comparison.moments:
         broken.append("no designated time has anybody present: the facts were not tested")
     return broken

@@ -18,6 +18,7 @@ from monitor.audit.configuration import AuditTerms
 from monitor.audit.kinds.at_times import AtTimesMonitor
 from monitor.audit.kinds.designated_times import TimedMonitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
+from monitor.audit.kinds.upper_bound import UpperBoundMonitor
 from monitor.audit.parsing import is_id, parse_instant
 from tests.kit.recount import Counted, RefusedError, Rules
 
@@ -58,6 +59,8 @@ class Fates:
 
     letters: dict[DeadLetter, Any] = field(default_factory=dict)
     seen: set[LastSeen] = field(default_factory=set)
+    bucketed: set[LastSeen] = field(default_factory=set)
+    """The people of upper bounds; the slot is the last one of the bucket."""
     present: set[Present] = field(default_factory=set)
     unasked: int = 0
 
@@ -65,6 +68,7 @@ class Fates:
         """Add the fates of another record."""
         self.letters |= other.letters
         self.seen |= other.seen
+        self.bucketed |= other.bucketed
         self.present |= other.present
         self.unasked += other.unasked
 
@@ -120,9 +124,19 @@ class Recount:
         if visit.get("consent"):
             with_bounds = self.times_with_bounds
             present |= {fact._replace(consent=True) for fact in present if fact.time in with_bounds}
+        bucketed = {LastSeen(row, person, last) for last in self._find_buckets(row, counted)}
         fates.seen |= seen
+        fates.bucketed |= bucketed
         fates.present |= present
-        fates.unasked += not (present or seen)
+        fates.unasked += not (present or seen or bucketed)
+
+    def _find_buckets(self, row: int, counted: Counted) -> Iterator[int]:
+        """Yield the last slot of the bucket of the stamp, if its window has the visit."""
+        if row in self.buckets:
+            bucket, window = self.buckets[row]
+            last = counted.stamp // bucket * bucket + bucket - 1
+            if counted.in_window(last, window):
+                yield last
 
     def _covered_times(self, counted: Counted) -> Iterator[int]:
         """Yield the designated times during the visit whose horizon includes the first tick that counts it."""
@@ -145,6 +159,12 @@ class Recount:
                 row = self.terms.rows[location]
                 widest[row] = max(widest.get(row, 0), monitor.window)
         return widest
+
+    @cached_property
+    def buckets(self) -> dict[int, tuple[int, int]]:
+        """The slots of a bucket and of a window, by row with upper bounds. A town has one such monitor."""
+        monitors = (found for found in self.terms.monitors if isinstance(found, UpperBoundMonitor))
+        return {self.terms.rows[place]: (each.bucket, each.window) for each in monitors for place in each.shares}
 
     @cached_property
     def rows_with_reports(self) -> set[int]:

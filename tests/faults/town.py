@@ -5,6 +5,7 @@
 - `murmur` watches two places with so little ε that draws vary, so that a second draw is visible.
 - `moments` evaluates all places every four seconds, and `crowds` the three fullest places then. About half of the
   people consent to the lower bounds of `moments`, whose ε is so large that they equal the people who consented.
+- `curve` publishes upper bounds of two places, also with draws of zero: buckets of two slots, two in a window.
 - `late` watches five places with T = 1. A person is reported there now and then, after the end of the slot and before
   the release of its tick: that tick is safe, and the next one is not.
 """
@@ -59,6 +60,14 @@ def make_monitors(now: int) -> list[dict[str, Any]]:
         over_time("edges", edges, 4, "12s"),
         over_time("murmur", ["murmur-0", "murmur-1"], 5, "8s", epsilon=1) | {"answers_per_window": 2},
         over_time("late", LATE, 1, "4s", epsilon=32),
+        {
+            "name": "curve",
+            "kind": "upper_bound",
+            "locations": ["yard-0", "yard-1"],
+            "epsilon": "160",
+            "bucket": "4s",
+            "window": "8s",
+        },
         {
             "name": "moments",
             "kind": "at_times",

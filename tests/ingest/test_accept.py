@@ -18,11 +18,13 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
+from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.privacy.dwell import DwellRule
+from monitor.privacy.upper_bound import BucketRule
 from monitor.records.visits import Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from tests.builders import build_visit, replace_monitors
+from tests.builders import build_parameters, build_visit, replace_monitors
 from tests.store.packed import Present, Seen, list_present, list_seen
 
 Visit = tuple[str, str, int, int]
@@ -365,3 +367,19 @@ def test_stamps_are_facts(parameters: Parameters, hasher: PersonHasher) -> None:
     assert set(list_present(after.facts)) == set(list_present(before.facts)) - of_noon
     assert not before.facts.stamped.size
     assert (before.fates, len(before.facts)) == (after.fates, len(after.facts))
+
+
+@pytest.mark.parametrize(("slot", "bucketed"), [(9, 0), (10, 1)])
+def test_row_with_buckets_alone_has_no_window(hasher: PersonHasher, slot: int, bucketed: int) -> None:
+    """A visit that the bucket of its stamp does not count, because it is too old at the bucket's end, is no fact.
+
+    slot     8   9  10  11        W = 2, a bucket has two slots
+    stamp           x             its bucket ends with slot 11, whose window has the slots 10 and 11
+    """
+    parameters = build_parameters(1)
+    curve = UpperBound("curve", (0,), (BucketRule(Fraction(1), 2, 2, parameters.max_lead),))
+    parameters = replace(parameters, monitors=(curve,))
+    start = parameters.grid.start(slot)
+    record = json.dumps(build_visit("ann", "place-0", start, start + MINUTE)).encode()
+    facts = accept(parameters, hasher, decode_records(parameters, [record]), np.array([10])).facts
+    assert (facts.seen.size, facts.bucketed.size) == (0, bucketed)
