@@ -1,4 +1,4 @@
-"""The chances of false alarms, as binary floats for display only (docs/rules.md, section 7)."""
+"""The chances of false alarms, and what noise adds, as binary floats for display only (docs/rules.md, section 7)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ def compute_mean_noise(epsilon: Fraction) -> float:
         return 1 / math.expm1(float(epsilon))
     except OverflowError:
         return 0.0
+
+
+def compute_excess(buckets: int, epsilon: Fraction) -> tuple[float, float]:
+    """Return by how much the noise of so many numbers raises their sum: the mean and the standard deviation.
+
+    The variance of a number is q/(1 - q)² with q = e^(-ε).
+    """
+    deviation = math.exp(-float(epsilon) / 2) / -math.expm1(-float(epsilon))
+    return buckets * compute_mean_noise(epsilon), math.sqrt(buckets) * deviation
 
 
 def compute_over_updates(p: float, updates: int) -> float:

@@ -9,14 +9,12 @@ no two numbers of a location count the same slot, so a record pays for one numbe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from monitor.errors import PrivacyError
-from monitor.privacy.alarm_chances import compute_mean_noise
 from monitor.privacy.epsilon import require_drawable
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import Charge
@@ -148,15 +146,6 @@ def add_up(rule: BucketRule, marks: Iterable[Mark], tick: int) -> int | None:
     if not all(last in numbers for last in buckets):
         return None
     return sum(numbers[last] for last in buckets)
-
-
-def compute_excess(buckets: int, epsilon: Fraction) -> tuple[float, float]:
-    """Return by how much the noise of so many numbers raises their sum: the mean and the standard deviation.
-
-    The variance of a number is q/(1 - q)² with q = e^(-ε).
-    """
-    deviation = math.exp(-float(epsilon) / 2) / -math.expm1(-float(epsilon))
-    return buckets * compute_mean_noise(epsilon), math.sqrt(buckets) * deviation
 
 
 def compute_most_numbers(bucket: int, window: int, max_lead: int, slots: int) -> int:

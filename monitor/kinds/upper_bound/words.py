@@ -10,9 +10,10 @@ from fractions import Fraction
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.upper_bound.keys import UpperBoundMonitor
 from monitor.kinds.words import Note, Words
+from monitor.privacy.alarm_chances import compute_excess
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
-from monitor.privacy.upper_bound import BucketRule, compute_excess
+from monitor.privacy.upper_bound import BucketRule
 from monitor.time.instants import format_duration
 from monitor.values.wording import format_amount, spell_duration, spell_rhythm
 

@@ -21,8 +21,9 @@ from monitor.operate.check.report import ASSUMPTION
 from monitor.operate.plan.find_threshold_and_epsilon import choose_grid_step
 from monitor.operate.plan.render import MOST_SHOWN
 from monitor.operate.plan.targets import Targets
+from monitor.privacy.alarm_chances import compute_excess
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
-from monitor.privacy.upper_bound import BucketRule, charge_upper_bound, compute_excess
+from monitor.privacy.upper_bound import BucketRule, charge_upper_bound
 from monitor.time.instants import DAY, HOUR, MINUTE, format_duration
 from monitor.values.wording import format_amount
 

@@ -15,9 +15,8 @@ from click.testing import CliRunner, Result
 
 from monitor.cli import main
 from monitor.errors import EXIT_USAGE
-from monitor.privacy.alarm_chances import compute_belief
+from monitor.privacy.alarm_chances import compute_belief, compute_excess
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.upper_bound import compute_excess
 
 
 def run(line: str) -> Result:
