@@ -96,6 +96,8 @@ class Newcomer:
         environment = self._environment
         if words[0] == "replay":
             words, environment = [word for word in words if word != "--embedded"], environment | self._replayed
+        if words[0] == "audit":  # it judges by the file alone
+            environment = {name: text for name, text in environment.items() if name != f"{PREFIX}SERVICE__NAME"}
         program = Program([CLI, *words], output, None, environment, self._folder)
         assert program.wait(SECONDS) == 0, output.read_text(encoding="utf-8")
         if words[0] == "replay":  # the embedded servers would now be gone
