@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from simulators.outbreak.compute import Tree
@@ -28,8 +28,10 @@ def render_results(results: Tree) -> str:
     if "service" in results:
         lines += ["### By the running service", "", *_render_service(results)]
         lines += ["### What `plan` promised, and what happened", "", *_render_plan(results["service"]["plan"])]
-    lines += ["### Other T and ε", "", *_render_grid(results["grid"])]
-    lines += ["### True, early and noise", "", *_render_alarms(results["grid"])]
+    meaning = "Each cell has what was warned about, and the false alarms."
+    lines += ["### Other T and ε", "", *_render_grid(results["grid"], meaning, _show_warned)]
+    meaning = "Each cell has the shares of alarms that were true, early and noise."
+    lines += ["### True, early and noise", "", *_render_grid(results["grid"], meaning, _alarms)]
     lines += ["### Other windows, slots, reports and numbers of people", "", *_render_scenarios(results)]
     lines += ["### Designated times", "", *_render_designated(results["designated"])]
     lines += ["### Other private ways at the same ε", "", *_render_ways(results["ways"])]
@@ -110,24 +112,18 @@ def _render_plan(plan: Tree) -> Iterator[str]:
     yield ""
 
 
-def _render_grid(grid: Sequence[Tree]) -> Iterator[str]:
-    yield "Each cell has what was warned about, and the false alarms."
+def _show_warned(row: Tree) -> str:
+    return f"{_share(row['warned'])}, {_short(row['false_alarms'])}"
+
+
+def _render_grid(grid: Sequence[Tree], meaning: str, show: Callable[[Tree], str]) -> Iterator[str]:
+    """Yield a table by T and ε. `meaning` says what `show` returns for a cell."""
+    yield meaning
     yield ""
     epsilons = list(dict.fromkeys(row["epsilon"] for row in grid))
     yield from _make_header("T", *(f"ε = {epsilon}" for epsilon in epsilons))
     for threshold in dict.fromkeys(row["threshold"] for row in grid):
-        cells = [row for row in grid if row["threshold"] == threshold]
-        yield _make_row(str(threshold), *(f"{_share(row['warned'])}, {_short(row['false_alarms'])}" for row in cells))
-    yield ""
-
-
-def _render_alarms(grid: Sequence[Tree]) -> Iterator[str]:
-    yield "Each cell has the shares of alarms that were true, early and noise."
-    yield ""
-    epsilons = list(dict.fromkeys(row["epsilon"] for row in grid))
-    yield from _make_header("T", *(f"ε = {epsilon}" for epsilon in epsilons))
-    for threshold in dict.fromkeys(row["threshold"] for row in grid):
-        yield _make_row(str(threshold), *(_alarms(row) for row in grid if row["threshold"] == threshold))
+        yield _make_row(str(threshold), *(show(row) for row in grid if row["threshold"] == threshold))
     yield ""
 
 

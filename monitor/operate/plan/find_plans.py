@@ -44,10 +44,10 @@ class OverTimeOptions:
         """Yield every design that the options allow. The windows do not depend on `span`."""
         del span
         share = Fraction(1, self.locations)
-        for window in _choose(self.window, WINDOWS):
-            for slot in _choose(self.slot, SLOTS):
+        for window in choose(self.window, WINDOWS):
+            for slot in choose(self.slot, SLOTS):
                 if window >= slot and window % slot == 0 and self.accept_ahead % slot == 0:
-                    for answers in _choose(self.answers, ANSWERS if self.people_a_day is None else BUSY_ANSWERS):
+                    for answers in choose(self.answers, ANSWERS if self.people_a_day is None else BUSY_ANSWERS):
                         yield design_over_time(slot, window // slot, self.accept_ahead // slot, answers, (share, share))
 
 
@@ -81,12 +81,13 @@ class AtTimesOptions:
             times = AtTimesMonitor.model_validate(monitor)
         except ValidationError as error:
             raise UsageError("; ".join(str(problem) for problem in list_problems(error, "-", AtTimesMonitor))) from None
-        for slot in _choose(self.slot, SLOTS):
+        for slot in choose(self.slot, SLOTS):
             if horizon >= slot:
                 yield design_at_times(slot, times)
 
 
-def _choose(fixed: int | None, tried: tuple[int, ...]) -> tuple[int, ...]:
+def choose(fixed: int | None, tried: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the value that the user fixes, or else all that are tried."""
     return tried if fixed is None else (fixed,)
 
 
@@ -109,7 +110,7 @@ def find(targets: Targets, options: OverTimeOptions | AtTimesOptions) -> tuple[P
         )
     designs = tuple(options.list_designs(targets.find_shortest_span(SECOND)))
     if not designs:
-        tried = ", ".join(format_duration(slot) for slot in _choose(options.slot, SLOTS))
+        tried = ", ".join(format_duration(slot) for slot in choose(options.slot, SLOTS))
         raise UsageError(f"No slot fits: {options.fits}. Slots tried: {tried}; set --slot.")
     found = rank(find_plans(designs, targets), targets.period)
     if not found:

@@ -18,17 +18,16 @@ from rich.table import Table
 
 from monitor.errors import UsageError
 from monitor.operate.check.report import ASSUMPTION
+from monitor.operate.plan.find_plans import SLOTS, WINDOWS, choose
 from monitor.operate.plan.find_threshold_and_epsilon import choose_grid_step
 from monitor.operate.plan.render import MOST_SHOWN
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_excess
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.privacy.upper_bound import BucketRule, charge_upper_bound
-from monitor.time.instants import DAY, HOUR, MINUTE, format_duration
+from monitor.time.instants import DAY, HOUR, format_duration
 from monitor.values.wording import format_amount
 
-SLOTS: Final = (15 * MINUTE, HOUR, 6 * HOUR, DAY)
-WINDOWS: Final = (DAY, 7 * DAY, 14 * DAY, 28 * DAY)
 BUCKETS: Final = (HOUR, 6 * HOUR, DAY, 7 * DAY)
 
 
@@ -48,17 +47,13 @@ class UpperBoundOptions:
 
     def list_rules(self) -> Iterator[tuple[int, BucketRule]]:
         """Yield each slot with a rule that the options allow. ε of a location is 1."""
-        for window in _choose(self.window, WINDOWS):
-            for bucket in _choose(self.bucket, BUCKETS):
+        for window in choose(self.window, WINDOWS):
+            for bucket in choose(self.bucket, BUCKETS):
                 # A slot that is shorter than the bucket changes no number.
-                for slot in _choose(self.slot, tuple(slot for slot in SLOTS if slot <= bucket)[-1:]):
+                for slot in choose(self.slot, tuple(slot for slot in SLOTS if slot <= bucket)[-1:]):
                     whole = not (bucket % slot or window % bucket or self.accept_ahead % slot)
                     if whole and bucket <= window:
                         yield slot, BucketRule(Fraction(1), bucket // slot, window // slot, self.accept_ahead // slot)
-
-
-def _choose(fixed: int | None, tried: tuple[int, ...]) -> tuple[int, ...]:
-    return tried if fixed is None else (fixed,)
 
 
 @dataclass(frozen=True, slots=True)
