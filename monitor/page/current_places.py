@@ -22,8 +22,8 @@ from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.report_delays import ReportDelays
-from monitor.page.board import Board
-from monitor.page.entries import Entry
+from monitor.page.kept_records import Board
+from monitor.page.public_records import Entry
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import DAY, SECOND, parse_instant, to_instant
 

@@ -12,8 +12,8 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from monitor.client.known import Answer
 from monitor.config.sections import Language
 from monitor.page.current_places import Place, find_mark
-from monitor.page.folder import name_place
 from monitor.page.languages import Words, format_machine_time
+from monitor.page.replace_files import name_place
 
 MOST_ENTRIES: Final = 200
 """The most alarms of a feed: those published last. Readers keep the ones that they have read."""

@@ -13,8 +13,8 @@ from monitor.client.designated_time import find_upper_bound
 from monitor.kinds.locations import Registry, find_shard
 from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
-from monitor.page.board import Board
-from monitor.page.entries import NOT_UNDERSTOOD, Snapshot
+from monitor.page.kept_records import Board
+from monitor.page.public_records import NOT_UNDERSTOOD, Snapshot
 from monitor.time.instants import format_instant
 
 MOST_PERIODS: Final = 2_000

@@ -23,7 +23,7 @@ from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.page.current_places import MARKS, STATES, Expected, Place, Recount
 from monitor.page.feed import name_feed, write_feed
 from monitor.page.languages import Texts, Words, format_machine_time
-from monitor.page.static_files import Static
+from monitor.page.scripts_and_styles import Static
 from monitor.privacy.alarm_chances import compute_belief, find_most_noise
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND

@@ -14,7 +14,7 @@ from monitor.config import ValidConfig, load_valid_config
 from monitor.config.file_changes import FileChanges
 from monitor.errors import FailedError, MonitorError
 from monitor.kafka.connections import build_kafka_connections
-from monitor.page.page import Page, PageParts
+from monitor.page.page_threads import Page, PageParts
 from monitor.page.serve import FolderServer
 from monitor.time.clock import SystemClock
 

@@ -10,8 +10,8 @@ import msgspec
 from monitor.client.current_answers import KnownPlaces
 from monitor.client.known import Answer
 from monitor.client.subscriber_view import SubscriberView
-from monitor.page.answers import describe_answer
 from monitor.page.current_places import Place, Present, Snapshot, read_place
+from monitor.page.data_files import describe_answer
 from monitor.time.instants import MILLISECOND, SECOND, format_instant
 
 _encode: Final = msgspec.json.Encoder().encode

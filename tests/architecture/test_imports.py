@@ -190,7 +190,7 @@ def test_reader_loads_no_service(reader: str) -> None:
     ("file", "line", "expected"),
     [
         ("kafka/topics.py", "from monitor.operate.demo import run_demo", "monitor.operate.demo.run_demo"),
-        ("client/places.py", "import monitor.page.board", "monitor.page.board"),
+        ("client/places.py", "import monitor.page.kept_records", "monitor.page.kept_records"),
         ("store/keys.py", "import monitor.ticks.loop", "monitor.ticks.loop"),
         ("privacy/noise.py", "def late():\n    from monitor import records", "monitor.records"),
         ("errors.py", "if TYPE_CHECKING:\n    from monitor.config import Config", "monitor.config"),

@@ -13,7 +13,7 @@ import pytest
 from monitor.audit.parsing import parse_instant
 from monitor.config import load_valid_config
 from monitor.kafka.connections import KafkaConnections
-from monitor.page.page import Page, PageParts
+from monitor.page.page_threads import Page, PageParts
 from monitor.time.clock import SteppedClock
 from tests.audit.records import charges, owner
 from tests.audit.test_auditor import run_auditor, write_service

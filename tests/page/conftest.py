@@ -15,7 +15,7 @@ import pytest
 
 from monitor.client.subscriber import Subscriber
 from monitor.errors import UnreachableError
-from monitor.page.page import Page
+from monitor.page.page_threads import Page
 from monitor.page.serve import FolderServer
 from tests.kit.waiting import until
 from tests.needed_programs import report_missing

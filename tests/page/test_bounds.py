@@ -10,10 +10,10 @@ from monitor.client.current_answers import KnownPlaces
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location
 from monitor.kinds.upper_bound.monitor import UpperBound
-from monitor.page.board import Board
 from monitor.page.current_places import Place, read_place
-from monitor.page.entries import read_entries
 from monitor.page.history import Histories
+from monitor.page.kept_records import Board
+from monitor.page.public_records import read_entries
 from monitor.privacy.upper_bound import BucketRule
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY, HOUR

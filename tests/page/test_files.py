@@ -23,11 +23,11 @@ import pytest
 from monitor.client.known import NOTHING, Answer, Reason, State
 from monitor.config import Location
 from monitor.errors import ConfigError, FailedError, TopicError, UsageError
-from monitor.page import reader
-from monitor.page.answers import write_locations_csv
+from monitor.page import topic_reader
 from monitor.page.command import read_address
 from monitor.page.current_places import UNREACHABLE, Place, Snapshot
-from monitor.page.folder import LOCK, PART, Folder
+from monitor.page.data_files import write_locations_csv
+from monitor.page.replace_files import LOCK, PART, Folder
 from monitor.page.serve import BRIEF, FOREVER, HEADERS, FolderServer
 from monitor.page.states import list_states
 from monitor.time.instants import HOUR
@@ -305,7 +305,7 @@ def test_unconfirmed_poll_is_read_again(
     town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records that were read while Kafka did not confirm the topic are read again, and shown."""
-    monkeypatch.setattr(reader, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(topic_reader, "RETRY_SECONDS", 0.01)
     town.publish(FIRST)
     page = open_page(town)
     failed = fail_once(monkeypatch)

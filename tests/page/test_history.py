@@ -11,9 +11,9 @@ import pytest
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import LaterCount
 from monitor.kinds.locations import find_shard
-from monitor.page.board import Board
-from monitor.page.entries import read_entries
 from monitor.page.history import Histories
+from monitor.page.kept_records import Board
+from monitor.page.public_records import read_entries
 from monitor.privacy.over_time import OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY

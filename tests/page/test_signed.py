@@ -11,7 +11,7 @@ import pytest
 
 from monitor.client.subscriber import read_topic_id
 from monitor.ledger.signed_log import SignedLog
-from monitor.page import reader
+from monitor.page import topic_reader
 from monitor.time.instants import format_instant
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER
@@ -40,8 +40,8 @@ def test_forged_tick_turns_page_unknown(
 
     This ends with another topic, which has a log of its own.
     """
-    monkeypatch.setattr(reader, "ASK_SECONDS", 0.2)
-    monkeypatch.setattr(reader, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(topic_reader, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(topic_reader, "RETRY_SECONDS", 0.2)
     open_town_log(town)
     town.publish(FIRST)
     town.publish(FIRST + 1)
@@ -102,8 +102,8 @@ def test_unconfirmed_tick_is_read_again(
     open_town_log(town)
     town.publish(FIRST)
     page = open_page(town)
-    monkeypatch.setattr(reader, "ASK_SECONDS", 60)  # it confirms only when it has read records
-    monkeypatch.setattr(reader, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(topic_reader, "ASK_SECONDS", 60)  # it confirms only when it has read records
+    monkeypatch.setattr(topic_reader, "RETRY_SECONDS", 0.01)
     failed = fail_once(monkeypatch)
     town.publish(FIRST + 1, {"market": 12})
     eventually(failed.is_set)

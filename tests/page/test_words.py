@@ -16,8 +16,8 @@ import pytest
 from monitor.client.known import About, Answer
 from monitor.config.sections import LANGUAGES, Language
 from monitor.kinds.report_delays import ReportDelays
-from monitor.page.answers import describe_answer
 from monitor.page.current_places import Expected, find_likely_least
+from monitor.page.data_files import describe_answer
 from monitor.page.languages import Words, read_texts
 from monitor.time.instants import DAY, HOUR, format_instant, to_datetime
 

@@ -63,7 +63,7 @@ class DemoPage:
         """Serve the page, if there is one. `recount`: the file with the result of the recount."""
         if self.port is None:
             return
-        from monitor.page.page import Page, PageParts  # noqa: PLC0415  # the extra may be absent
+        from monitor.page.page_threads import Page, PageParts  # noqa: PLC0415  # the extra may be absent
         from monitor.page.serve import FolderServer  # noqa: PLC0415  # the extra may be absent
 
         changed = {"history": _HISTORY, "audit_file": recount}

@@ -13,7 +13,7 @@ from monitor.client.subscriber import Published, Subscriber
 from monitor.client.verification import Trust, Verification
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.page.entries import Entry, read_entries
+from monitor.page.public_records import Entry, read_entries
 from monitor.time.instants import MILLISECOND
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ import pytest
 from monitor.client.known import NOTHING, About, Answer
 from monitor.config import Location
 from monitor.kinds.report_delays import ReportDelays
-from monitor.page.answers import CSV_COLUMNS, describe_place, write_locations_csv, write_locations_geojson
-from monitor.page.columns import describe_columns
+from monitor.page.csv_columns import describe_columns
 from monitor.page.current_places import Expected, Place, Snapshot
+from monitor.page.data_files import CSV_COLUMNS, describe_place, write_locations_csv, write_locations_geojson
 from monitor.page.languages import Words, read_texts
 from monitor.time.instants import DAY, HOUR, parse_instant, to_datetime
 

@@ -20,15 +20,15 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Endpoint
 from monitor.operate.report_delays import read_report_delays
-from monitor.page.board import Board
 from monitor.page.current_places import Expected, Present
-from monitor.page.folder import Folder
 from monitor.page.html import Html, count_noise, describe_promise, find_timezone
+from monitor.page.kept_records import Board
 from monitor.page.languages import build_texts
 from monitor.page.metrics import PageMetrics
-from monitor.page.reader import Polled, TopicReader
-from monitor.page.site_files import SiteFiles
-from monitor.page.static_files import read_static
+from monitor.page.replace_files import Folder
+from monitor.page.scripts_and_styles import read_static
+from monitor.page.topic_reader import Polled, TopicReader
+from monitor.page.write_site import SiteFiles
 from monitor.time.clock import Clock
 from monitor.time.instants import MILLISECOND
 

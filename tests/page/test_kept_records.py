@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from monitor.kinds.over_time.record import OVER_TIME
-from monitor.page.board import Board
-from monitor.page.entries import Entry
+from monitor.page.kept_records import Board
+from monitor.page.public_records import Entry
 
 VALUE = b"{}"
 

@@ -11,16 +11,16 @@ from typing import Final
 import msgspec
 
 from monitor.config.sections import LANGUAGES
-from monitor.page import answers
-from monitor.page.columns import describe_columns
+from monitor.page import data_files
+from monitor.page.csv_columns import describe_columns
 from monitor.page.current_places import Present, Recount, Snapshot, read_recount
-from monitor.page.entries import Entry
 from monitor.page.feed import name_feed
-from monitor.page.folder import Folder, name_place
 from monitor.page.history import Histories
 from monitor.page.html import Html, Shown, list_views, round_seconds_left, sort_places
+from monitor.page.public_records import Entry
+from monitor.page.replace_files import Folder, name_place
+from monitor.page.scripts_and_styles import Static, read_openapi
 from monitor.page.states import list_states, write_past_states, write_states
-from monitor.page.static_files import Static, read_openapi
 from monitor.time.instants import SECOND, format_instant
 
 STATES_FILE: Final = "states.json"
@@ -141,10 +141,10 @@ class SiteFiles:
         """Return the files with all places, and the feeds of their alarms, at last those of single places."""
         parameters, locations, earlier = self._present.parameters, self._present.locations, self._present.view.earlier
         return {
-            _REGISTRY_FILE: partial(answers.write_registry_json, locations, parameters, tuple(earlier)),
-            "places.json": partial(answers.write_locations_json, parameters, snapshot),
-            "places.csv": partial(answers.write_locations_csv, snapshot),
-            "places.geojson": partial(answers.write_locations_geojson, snapshot),
+            _REGISTRY_FILE: partial(data_files.write_registry_json, locations, parameters, tuple(earlier)),
+            "places.json": partial(data_files.write_locations_json, parameters, snapshot),
+            "places.csv": partial(data_files.write_locations_csv, snapshot),
+            "places.geojson": partial(data_files.write_locations_geojson, snapshot),
             **{
                 name_feed(language): partial(self._html.write_feed, language, parameters.name, snapshot.places)
                 for language in LANGUAGES

@@ -16,7 +16,7 @@ from monitor.client.strength import Strength
 from monitor.config import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
-from monitor.page.columns import COLUMNS
+from monitor.page.csv_columns import COLUMNS
 from monitor.page.current_places import Place, Snapshot, find_likely_least
 from monitor.time.instants import SECOND, format_instant, to_instant
 

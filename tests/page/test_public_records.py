@@ -12,9 +12,9 @@ from monitor.client.current_answers import KnownPlaces
 from monitor.client.subscriber import Published
 from monitor.client.subscriber_view import SubscriberView
 from monitor.kinds.locations import Registry
-from monitor.page.board import Board
 from monitor.page.current_places import Present
-from monitor.page.entries import Entry, read_entries
+from monitor.page.kept_records import Board
+from monitor.page.public_records import Entry, read_entries
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, SECOND, parse_instant
 from tests.client.test_vectors import VECTORS, describe, parse_times

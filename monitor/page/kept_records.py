@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES
 from monitor.kinds.over_time.record import OVER_TIME
-from monitor.page.entries import BY_PLACE, Entry
+from monitor.page.public_records import BY_PLACE, Entry
 from monitor.time.instants import DAY
 
 _OVERHEAD: Final = 400  # bytes of an entry without its value, measured
