@@ -12,7 +12,7 @@ import click
 from monitor import __version__
 from monitor.audit.command import audit
 from monitor.client.command import watch
-from monitor.command_line import CommandGroup
+from monitor.command_options import CommandGroup
 from monitor.operate.check.command import check
 from monitor.operate.convert.command import convert
 from monitor.operate.dead_letters.command import dead_letters

@@ -18,7 +18,7 @@ from monitor.operate.convert.files import (
     format_csv_line,
     open_atomically,
 )
-from monitor.operate.town import Ints, Town
+from monitor.operate.simulated_town import Ints, Town
 
 _CENTRE: Final = (40.0, -30.0)  # in the open ocean, so that it is no real town
 _SPREAD: Final = 0.03  # degrees

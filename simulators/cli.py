@@ -13,10 +13,10 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from monitor.command_line import EXISTING, NEW
+from monitor.command_options import EXISTING, NEW
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
 from monitor.operate.convert.command import add_consent_option
-from monitor.operate.town import Town
+from monitor.operate.simulated_town import Town
 from monitor.time.instants import DAY, parse_instant, to_datetime
 from simulators.bench.run_bench import list_lines, run_bench
 from simulators.city import write_city, write_registry

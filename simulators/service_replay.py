@@ -19,8 +19,8 @@ from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.operate.replay.driver import Summary, plan_replay, replay
 from monitor.operate.replay.embedded import start_embedded
-from monitor.operate.replay.output import write_output
 from monitor.operate.replay.progress import show_progress
+from monitor.operate.replay.write_output import write_output
 from monitor.records.output_records import OutputRecord
 
 CONFIG: Final = "config.yaml"

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from monitor import audit as recount
 from monitor.audit.configuration import refuse_variables
-from monitor.audit.live.audit_topics import FollowOptions, audit_topics, follow_topics
 from monitor.audit.live.config_files import list_configs
-from monitor.command_line import EXISTING, NEW
+from monitor.audit.live.start_audit import FollowOptions, audit_topics, follow_topics
+from monitor.command_options import EXISTING, NEW
 from monitor.errors import EXIT_FAILED, EXIT_USAGE, UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.stop_signals import stop_on_signals

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfoNotFoundError
 import yaml
 
 from monitor.audit.kinds.all_kinds import KINDS
-from monitor.audit.kinds.monitor import Monitor
-from monitor.audit.parsing import AuditError, parse_duration, parse_epsilon, parse_instant
+from monitor.audit.kinds.base.monitor import Monitor
+from monitor.audit.parse_values import AuditError, parse_duration, parse_epsilon, parse_instant
 from monitor.audit.shared_terms import Grid, SharedTerms
 
 _VARIABLE: Final = "LOCATION_MONITOR__"

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from monitor.audit.checks_of_configuration import Judge
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import FORM, Findings
 from monitor.audit.history import History
-from monitor.audit.judge import Judge
 from monitor.audit.owner_records import Charges, Owner
-from monitor.audit.records import Record
+from monitor.audit.record_fields import Record
 
 STATED: Final = frozenset({"epsilon"})
 """The public value of an answer that the charges of its owner state too."""

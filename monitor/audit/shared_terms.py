@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from monitor.audit.parsing import EARLIEST, LATEST
+from monitor.audit.parse_values import EARLIEST, LATEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from monitor.audit.findings import SIGNED, Findings
-from monitor.audit.parsing import AuditError
-from monitor.audit.reader import PATIENCE_SECONDS, HiddenRecordsError, Sources, TopicReader, UnreadableTopicError
+from monitor.audit.parse_values import AuditError
+from monitor.audit.topic_reader import PATIENCE_SECONDS, HiddenRecordsError, Sources, TopicReader, UnreadableTopicError
 
 _CHECKPOINT: Final = b"org.location-monitor.checkpoint"
 _NO_LEAVES: Final = (b"org.location-monitor.owner", b"org.location-monitor.ledger")

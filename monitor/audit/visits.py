@@ -16,7 +16,7 @@ from typing import IO, Any, Final, NamedTuple, NoReturn
 
 from msgspec import Struct, ValidationError, convert, field
 
-from monitor.audit.parsing import AuditError, is_id, parse_instant
+from monitor.audit.parse_values import AuditError, is_id, parse_instant
 from monitor.audit.shared_terms import SharedTerms
 
 _FIELD_BYTES: Final = 2**30

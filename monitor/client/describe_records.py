@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
+from monitor.client.answer_types import Answer
 from monitor.client.designated_time import AtTime
-from monitor.client.known import Answer
+from monitor.client.fold_records import AlertChange, BoundChange, Change, SubscriberView, TotalChange
 from monitor.client.strength import STRENGTHS, count_draws, judge_strength
-from monitor.client.subscriber_view import AlertChange, BoundChange, Change, SubscriberView, TotalChange
-from monitor.kinds.designated_times.record import TotalSnapshot
+from monitor.kinds.base.designated_times.record import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.kinds.upper_bound.record import UpperBoundAlert
 from monitor.privacy.over_time import compute_p_value

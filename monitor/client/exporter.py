@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final, get_args
 
 from monitor import __version__
-from monitor.client.known import State
-from monitor.client.places import Places, Update, subscribe
+from monitor.client.answer_types import State
+from monitor.client.subscription import Places, Update, subscribe
 from monitor.kinds.upper_bound.record import UpperBoundAlert
 from monitor.observe.health import Endpoint, Health
-from monitor.observe.metric_catalog import Metric
-from monitor.observe.metrics import Collectors
+from monitor.observe.prometheus_metric import Collectors, Metric
 from monitor.time.instants import SECOND, parse_instant
 
 MOST_PLACES: Final = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, Literal
 
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.fold_records import SubscriberView
 from monitor.time.instants import YEAR
 
 Strength = Literal["far_above", "just_above"]

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from monitor.client.subscriber import Published
-from monitor.client.subscriber_view import read_snapshot_subject
+from monitor.client.fold_records import read_snapshot_subject
+from monitor.client.topic_consumer import Published
 from monitor.errors import TimeError, UsageError
 from monitor.kinds.at_times.record import AT_TIMES
 from monitor.records.checkpoints import (

@@ -13,7 +13,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.current_answers import VALID_SLOTS, KnownPlaces
 from monitor.client.describe_records import (
     NAMED,
     News,
@@ -25,9 +24,10 @@ from monitor.client.describe_records import (
     total_status,
 )
 from monitor.client.designated_time import AtTime
-from monitor.client.places import Places, open_configured
+from monitor.client.fold_records import SubscriberView
+from monitor.client.known_places import VALID_SLOTS, KnownPlaces
 from monitor.client.strength import count_draws
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.subscription import Places, open_configured
 from monitor.config import ValidConfig
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.stop_signals import stop_on_signals

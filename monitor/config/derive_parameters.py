@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.config.whole_config import Config
-from monitor.config.worst_case import compute_timing
+from monitor.config.worst_payment import compute_timing
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters

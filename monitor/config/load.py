@@ -18,7 +18,7 @@ from monitor.config.whole_config import Config
 from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.all_kinds import KINDS
-from monitor.kinds.configured_monitor import ConfiguredMonitor
+from monitor.kinds.base.keys import ConfiguredMonitor
 
 Model = TypeVar("Model", bound=BaseModel)
 

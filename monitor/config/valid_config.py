@@ -12,11 +12,11 @@ from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
 from monitor.config.registry import Locations, find_unknown_locations, load_registry
 from monitor.config.whole_config import Config
-from monitor.config.worst_case import compute_charges, find_overspending
+from monitor.config.worst_payment import compute_charges, find_overspending
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.record_sizes import LARGEST_SNAPSHOT
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from monitor.kafka.groups import CommittedOffsets
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
 from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
-from monitor.observe.metric_catalog import Recovery
-from monitor.observe.metrics import Metrics
+from monitor.observe.service_metrics import Recovery
+from monitor.observe.update_service_metrics import Metrics
 from monitor.store.redis_store import RedisStore
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from monitor.ingest.dead_letters import DeadLetter
 from monitor.kinds.facts import Facts, OffsetRange, Portions
 from monitor.kinds.locations import Registry
-from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
+from monitor.observe.service_metrics import REPORT_DELAY_BUCKETS
 from monitor.store.packing import pack_facts
 from monitor.time.instants import SECOND
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from monitor.kinds.at_times.decide import AtTimesDecider
-from monitor.kinds.decider import MonitorDecider
+from monitor.kinds.base.decide import MonitorDecider
 from monitor.kinds.dwell.decide import DwellDecider
 from monitor.kinds.hot_spots.decide import HotSpotsDecider
 from monitor.kinds.over_time.decide import OverTimeDecider

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from monitor.kinds.at_times.keys import AtTimesMonitor
-from monitor.kinds.configured_monitor import ConfiguredMonitor
+from monitor.kinds.base.keys import ConfiguredMonitor
 from monitor.kinds.dwell.keys import DwellMonitor
 from monitor.kinds.hot_spots.keys import HotSpotsMonitor
 from monitor.kinds.over_time.keys import OverTimeMonitor

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from monitor.kinds.at_times.words import AtTimesWords
-from monitor.kinds.configured_monitor import ConfiguredMonitor
+from monitor.kinds.base.keys import ConfiguredMonitor
+from monitor.kinds.base.words import Words
 from monitor.kinds.dwell.words import DwellWords
 from monitor.kinds.hot_spots.words import HotSpotsWords
 from monitor.kinds.over_time.words import OverTimeWords
 from monitor.kinds.timing import Timing
 from monitor.kinds.upper_bound.words import UpperBoundWords
-from monitor.kinds.words import Words
 
 WORDS: Final[dict[str, type[Words[Any]]]] = {
     "over_time": OverTimeWords,

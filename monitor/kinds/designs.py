@@ -11,10 +11,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.kinds.designated_times.keys import TimedMonitor
-from monitor.kinds.designated_times.record import FINAL_FOR
+from monitor.kinds.base.designated_times.keys import TimedMonitor
+from monitor.kinds.base.designated_times.record import FINAL_FOR
 from monitor.privacy.alarm_chances import compute_silent_share
-from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
+from monitor.privacy.payment_of_one_person import compute_at_times_payment, compute_over_time_payment
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kinds.designated_times.charged_times import ChargedTimes
+from monitor.kinds.base.designated_times.charged_times import ChargedTimes
+from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.facts import NeededFacts, find_designated
 from monitor.kinds.locations import Registry
-from monitor.kinds.monitor import Monitor
 from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD, measure_locations
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.slot_grid import SlotGrid

@@ -11,7 +11,7 @@ from monitor.errors import LedgerError
 from monitor.kinds.all_answers import Answer
 from monitor.kinds.all_records import read_record
 from monitor.kinds.answer_state import AnswerState, Charged
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
 from monitor.records.output_records import OutputRecord, name_answer

@@ -15,7 +15,7 @@ import click
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.errors import EXIT_FAILED, UnreachableError, UsageError
-from monitor.observe.metric_catalog import PREFIX
+from monitor.observe.prometheus_metric import PREFIX
 from monitor.time.instants import SECOND, format_instant
 
 _TIMEOUT_SECONDS: Final = 10.0

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from monitor.command_line import add_config_option, add_since_option
+from monitor.command_options import add_config_option, add_since_option
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.page import require_page

@@ -15,10 +15,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from monitor.client.current_answers import KnownPlaces
-from monitor.client.known import Answer, State
+from monitor.client.answer_types import Answer, State
+from monitor.client.fold_records import SubscriberView
+from monitor.client.known_places import KnownPlaces
 from monitor.client.strength import Strength
-from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location, Locations
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.report_delays import ReportDelays

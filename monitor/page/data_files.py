@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from monitor.client.known import Answer, State
+from monitor.client.answer_types import Answer, State
 from monitor.client.strength import Strength
 from monitor.config import Locations
 from monitor.kinds.locations import Registry

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from monitor.client.known import Answer
+from monitor.client.answer_types import Answer
 from monitor.config.sections import Language
 from monitor.page.current_places import Place, find_mark
 from monitor.page.languages import Words, format_machine_time

@@ -14,10 +14,10 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from monitor.client.known import Answer, State
+from monitor.client.answer_types import Answer, State
 from monitor.config import Config
 from monitor.config.sections import LANGUAGES, Language
-from monitor.config.worst_case import compute_charges, compute_timing
+from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.kinds.all_words import find_words
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.page.current_places import MARKS, STATES, Expected, Place, Recount

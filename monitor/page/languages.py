@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from monitor.client.known import About, Answer
+from monitor.client.answer_types import About, Answer
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.errors import ConfigError, Problem
 from monitor.page.current_places import Expected, find_likely_least

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from monitor import __version__
-from monitor.observe.metric_catalog import Metric
-from monitor.observe.metrics import Collectors
+from monitor.observe.prometheus_metric import Collectors, Metric
 from monitor.time.instants import SECOND
 
 PAGE_METRICS: Final[tuple[Metric, ...]] = (

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Self
 
-from monitor.client.subscriber_view import SubscriberView, keep_for
+from monitor.client.fold_records import SubscriberView, keep_for
 from monitor.client.verification import read_trust
 from monitor.config import Config, Locations, ValidConfig
 from monitor.config.sections import PageSettings
@@ -19,7 +19,7 @@ from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Endpoint
-from monitor.operate.report_delays import read_report_delays
+from monitor.operate.read_report_delays import read_report_delays
 from monitor.page.current_places import Expected, Present
 from monitor.page.html import Html, count_noise, describe_promise, find_timezone
 from monitor.page.kept_records import Board

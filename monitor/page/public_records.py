@@ -10,8 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from monitor.client.describe_records import alert_status
-from monitor.client.subscriber import Published
-from monitor.client.subscriber_view import (
+from monitor.client.fold_records import (
     read_alert,
     read_alert_subject,
     read_bound,
@@ -19,6 +18,7 @@ from monitor.client.subscriber_view import (
     read_snapshot_subject,
     read_total,
 )
+from monitor.client.topic_consumer import Published
 from monitor.errors import TimeError
 from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES

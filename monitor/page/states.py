@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from monitor.client.current_answers import KnownPlaces
-from monitor.client.known import Answer
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.answer_types import Answer
+from monitor.client.fold_records import SubscriberView
+from monitor.client.known_places import KnownPlaces
 from monitor.page.current_places import Place, Present, Snapshot, read_place
 from monitor.page.data_files import describe_answer
 from monitor.time.instants import MILLISECOND, SECOND, format_instant

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from monitor.client.subscriber import Published, Subscriber
+from monitor.client.topic_consumer import Published, Subscriber
 from monitor.client.verification import Trust, Verification
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections

@@ -17,7 +17,7 @@ from functools import cached_property
 from monitor.errors import PrivacyError
 from monitor.privacy.epsilon import require_drawable
 from monitor.privacy.over_time import Mark
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 
 
 @dataclass(frozen=True, slots=True)

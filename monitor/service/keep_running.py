@@ -11,7 +11,7 @@ from typing import Final
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.kafka.topics import TopicWatch
 from monitor.observe.health import Endpoint, Health
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
 from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.store.redis_store import RedisStore

@@ -20,7 +20,7 @@ from monitor.kafka.topics import (
     list_risks,
 )
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.period_payments import PeriodPayments
+from monitor.ledger.payment_in_period import PeriodPayments
 from monitor.ledger.reader import LedgerReader, read_first_offset
 from monitor.ledger.state import LedgerState, OwnerTerms
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from monitor.command_line import add_config_option
+from monitor.command_options import add_config_option
 from monitor.observe.logs import LogFormat, set_up_logging
 from monitor.service.keep_running import run as run_service
 from monitor.service.load_settings import load_settings

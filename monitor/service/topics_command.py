@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from monitor.command_line import add_config_option
+from monitor.command_options import add_config_option
 from monitor.errors import UsageError
 from monitor.kafka.topics import TopicNeeds, check_topics, list_partition_changes, list_risks, list_topic_needs
 from monitor.service.create_topics import Beginning, date_ledger_loss, read_redis_time, set_up

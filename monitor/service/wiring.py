@@ -29,7 +29,7 @@ from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Health
 from monitor.observe.logs import log_unexpected
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.records.signed_notes import Signer
 from monitor.service.preflight import Preflight
@@ -38,11 +38,11 @@ from monitor.store.fingerprint import compute_fingerprint, compute_published_fin
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, RedisUser, create_client
 from monitor.store.redis_store import RedisStore
+from monitor.ticks.check_payment_in_period import PeriodCheck, PeriodLimits
 from monitor.ticks.context import StoreClock, TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.ticks.rollout import Candidate, DelayedMembership, compute_version
 from monitor.ticks.takeover import take_over
 from monitor.time.clock import Clock

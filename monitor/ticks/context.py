@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from monitor.kinds.parameters import Parameters
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal, TickEnds
 from monitor.ticks.input_topic import InputTopic

@@ -14,9 +14,9 @@ from monitor.records.output_records import OutputRecord
 from monitor.ticks.context import TickContext
 from monitor.ticks.hidden_answers import HiddenAnswers
 from monitor.ticks.owner import Owner
-from monitor.ticks.partition import PartitionTicks
 from monitor.ticks.rollout import DelayedMembership
-from monitor.ticks.upkeep import Upkeep
+from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.instants import SECOND, format_instant
 
 log = logging.getLogger(__name__)

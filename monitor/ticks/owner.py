@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from monitor.errors import LedgerError
+from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.locations import find_shard
-from monitor.kinds.monitor import Monitor
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.period_payments import declare_charges
+from monitor.ledger.payment_in_period import declare_charges
 from monitor.ledger.reader import LedgerReader
 from monitor.ledger.state import LedgerState, OwnerTerms, find_later
 from monitor.ledger.writer import ACKNOWLEDGED_SECONDS, Writer
@@ -23,7 +23,7 @@ from monitor.observe.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_owner_record
-from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.collect_answers import Decider, Decision
 
 log = logging.getLogger(__name__)
 

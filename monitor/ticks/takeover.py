@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from monitor.kafka.connections import KafkaConnections
 from monitor.ledger.reader import LedgerReader, require_ledger
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.ledger.state import LedgerState
 from monitor.ledger.writer import Writer
 from monitor.observe.failpoints import failpoint

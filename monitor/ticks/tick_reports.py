@@ -10,8 +10,8 @@ from typing import Final
 from monitor.errors import UnreachableError
 from monitor.kinds.evidence import Evidence
 from monitor.records.unknown_causes import INPUT_BEHIND, count_causes, explain, explain_hidden
+from monitor.ticks.collect_answers import Decision
 from monitor.ticks.context import TickContext
-from monitor.ticks.decide import Decision
 from monitor.ticks.owner import Owner, Rest
 from monitor.time.instants import SECOND, format_instant
 

@@ -20,8 +20,8 @@ from monitor.ingest.source import InputLog
 from monitor.ingest.write_queue import MOST_FACTS
 from monitor.kafka.topics import list_topic_needs
 from monitor.kinds.facts import OffsetRange, Portions
-from monitor.observe.metric_catalog import PREFIX
-from monitor.observe.metrics import Metrics
+from monitor.observe.prometheus_metric import PREFIX
+from monitor.observe.update_service_metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import run_preflight
 from monitor.service.wiring import Settings, create_store

@@ -25,7 +25,7 @@ from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.writer import Writer
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.records.owner_record import make_ledger_record
@@ -37,9 +37,9 @@ from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.partition import PartitionTicks
+from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.store_upkeep import Upkeep
 from monitor.ticks.takeover import take_over
-from monitor.ticks.upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, HOUR, SECOND, parse_instant
 from monitor.time.schedule import Schedule

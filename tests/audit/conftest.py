@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 
 from monitor.audit import AuditReport, audit, render
-from monitor.audit.audit import judge_records
+from monitor.audit.audit_once import judge_records
+from monitor.audit.compare_ticks import Engine, Run
 from monitor.audit.configuration import read_terms
-from monitor.audit.engine import Engine, Run
-from monitor.audit.parsing import parse_instant
+from monitor.audit.parse_values import parse_instant
 from monitor.audit.read_records import read_file
-from monitor.audit.recount import create_recounts
+from monitor.audit.recount_visits import create_recounts
 from monitor.audit.visits import read_visits
 from tests.audit.records import LENGTHS, NIGHT, as_of, build_faultless_run, busiest, lengths, walk
 

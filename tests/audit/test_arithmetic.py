@@ -15,9 +15,9 @@ from monitor.audit.findings import Findings
 from monitor.audit.kinds.at_times import AtTimesMonitor
 from monitor.audit.kinds.hot_spots import HotSpotsMonitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
-from monitor.audit.payments import Charge, Payments, find_most_in_a_period
 from monitor.audit.people_count import FreshCount, PeopleCount
-from monitor.audit.recount import Recount
+from monitor.audit.recount_payments import Charge, Payments, find_most_in_a_period
+from monitor.audit.recount_visits import Recount
 from monitor.audit.visits import AcceptedVisit
 from tests.audit.conftest import Tiny
 

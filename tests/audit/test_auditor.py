@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from kafka import TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.audit.live.audit_topics import FollowOptions, follow_topics
+from monitor.audit.live.start_audit import FollowOptions, follow_topics
 from monitor.cli import main
 from monitor.operate.servers.ports import ReservedPort
 from tests.audit.conftest import Tiny

@@ -19,13 +19,13 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
+from monitor.audit.compare_ticks import Engine, Run
 from monitor.audit.configuration import read_terms
-from monitor.audit.engine import Engine, Run
 from monitor.audit.findings import Outcome
-from monitor.audit.follow import Follower
-from monitor.audit.live import audit_topics
-from monitor.audit.live.topics import KafkaTopics
-from monitor.audit.reader import Sources
+from monitor.audit.follow_topic import Follower
+from monitor.audit.live import start_audit
+from monitor.audit.live.topic_facts import KafkaTopics
+from monitor.audit.topic_reader import Sources
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from tests.audit.conftest import Tiny
@@ -96,7 +96,7 @@ class Published:
 @pytest.fixture
 def run(tiny: Tiny, kafka: SharedKafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Published]:
     """A run whose topics do not exist in other tests. The command, too, takes the tests' timestamps for stamps."""
-    monkeypatch.setattr(audit_topics, "FetchState", partial(FetchState, stamped_by_brokers=False))
+    monkeypatch.setattr(start_audit, "FetchState", partial(FetchState, stamped_by_brokers=False))
     name, connections = uuid.uuid4().hex[:10], KafkaConnections((kafka.bootstrap_servers,))
     with closing(KafkaTopics(connections.create_admin)) as facts:
         made = Published(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)
@@ -354,7 +354,7 @@ def test_waiting_answers_are_bounded_by_bytes(run: Published, monkeypatch: pytes
     def refuse(**settings: str) -> Any:
         raise ConnectionError(str(settings))
 
-    monkeypatch.setattr("monitor.audit.engine.MOST_WAITING_BYTES", 1)
+    monkeypatch.setattr("monitor.audit.compare_ticks.MOST_WAITING_BYTES", 1)
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.follow(run.make_sources(open_input=refuse))) as follower:
         follower.take_turn()

@@ -194,7 +194,7 @@ def test_forged_records_are_found(every_kind: Tiny, monkeypatch: pytest.MonkeyPa
     A threshold or `top` that no other answer contradicts may be that of a configuration that was not given: unjudged.
     """
     terms = read_terms(every_kind.write()[1])  # reading it takes most of the time, so it is read once
-    monkeypatch.setattr(sys.modules["monitor.audit.audit"], "read_terms", lambda _path: terms)
+    monkeypatch.setattr(sys.modules["monitor.audit.audit_once"], "read_terms", lambda _path: terms)
     valid, invalid = every_kind.records, 0
     for number, forgery in enumerate(forge(valid, random.Random(SEED), FORGERIES)):
         every_kind.records, every_kind.every_tick = [*valid], number % 2 == 0

@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.audit import AuditReport, audit
+from monitor.audit.compare_ticks import Run
 from monitor.audit.configuration import read_terms
-from monitor.audit.engine import Run
 from monitor.audit.findings import Outcome
-from monitor.audit.follow import Follower
-from monitor.audit.live.topics import KafkaTopics
-from monitor.audit.reader import Sources
+from monitor.audit.follow_topic import Follower
+from monitor.audit.live.topic_facts import KafkaTopics
+from monitor.audit.topic_reader import Sources
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.kafka.connections import build_kafka_connections

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from monitor.audit.checks_of_configuration import Judge
 from monitor.audit.findings import Outcome
-from monitor.audit.judge import Judge
-from monitor.audit.parsing import parse_instant
+from monitor.audit.parse_values import parse_instant
 from tests.audit.conftest import Tiny, find, show
 from tests.audit.records import BUSIEST, LENGTHS, NIGHT, as_of, charges, owner
 

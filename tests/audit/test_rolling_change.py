@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from monitor.audit.engine import Engine
+from monitor.audit.compare_ticks import Engine
 from monitor.audit.findings import Outcome
 from monitor.audit.live.config_files import ConfigFiles, list_configs
 from monitor.cli import main

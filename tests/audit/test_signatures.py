@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from monitor.audit import audit_topics
 from monitor.audit.findings import BUDGET, SIGNED, TICKS, Findings, ProvenStretch
-from monitor.audit.follow import Follower
-from monitor.audit.live.result import ResultFile
-from monitor.audit.parsing import parse_instant
+from monitor.audit.follow_topic import Follower
+from monitor.audit.live.result_file import ResultFile
+from monitor.audit.parse_values import parse_instant
 from monitor.audit.signatures import Signatures, read_public_key
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.records.output_records import OutputRecord
 from monitor.records.signed_notes import create_signing_key, read_signing_key
 from tests.audit.conftest import Tiny

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from monitor.audit.findings import SIGNED, Findings
-from monitor.audit.parsing import parse_instant
+from monitor.audit.parse_values import parse_instant
 from monitor.audit.signatures import Signatures, read_public_key
 from monitor.records.output_records import OutputRecord
 from tests.audit.conftest import Tiny

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from kafka import TopicPartition
 
 from monitor.audit.configuration import AuditTerms, read_terms
-from monitor.audit.live import audit_topics
+from monitor.audit.live import start_audit
 from monitor.audit.visits import decode
 from monitor.cli import main
 from monitor.ingest.decode import decode_records
@@ -111,7 +111,7 @@ def test_expired_input(run: Published, kafka: SharedKafka) -> None:
 
 def test_unstamped_input(run: Published, kafka: SharedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command counts no visit whose record no broker stamped, such as all those that tests report."""
-    monkeypatch.setattr(audit_topics, "FetchState", FetchState)
+    monkeypatch.setattr(start_audit, "FetchState", FetchState)
     run.report()
     run.publish()
     code, text = audit(run, kafka)
@@ -121,7 +121,7 @@ def test_unstamped_input(run: Published, kafka: SharedKafka, monkeypatch: pytest
 
 def test_open_transaction_is_no_end(run: Published, kafka: SharedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a transaction hides visits that may count, the audit ends with an error and not with a verdict."""
-    monkeypatch.setattr("monitor.audit.follow.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("monitor.audit.follow_topic.PATIENCE_SECONDS", 0.2)
     run.report()
     run.publish()
     with open_transaction(run, *HIDDEN) as producer:

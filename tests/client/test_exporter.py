@@ -19,10 +19,10 @@ from monitor.client.exporter import (
     export,
     export_command,
 )
-from monitor.client.places import open_places
-from monitor.client.subscriber import read_topic_id
+from monitor.client.subscription import open_places
+from monitor.client.topic_consumer import read_topic_id
 from monitor.client.verification import Trust
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.records.output_records import OutputRecord
 from monitor.service.wiring import Settings
 from monitor.time.clock import SteppedClock

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.client.current_answers import KnownPlaces
 from monitor.client.describe_records import News, Words
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.fold_records import SubscriberView
+from monitor.client.known_places import KnownPlaces
 from monitor.client.watch import describe_view
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import (

@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.client.current_answers import KnownPlaces
+from monitor.client.answer_types import Answer
 from monitor.client.describe_records import News, Words
-from monitor.client.known import Answer
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.fold_records import SubscriberView
+from monitor.client.known_places import KnownPlaces
 from monitor.client.watch import describe_view
 from monitor.kinds.at_times.record import LaterCount
 from monitor.privacy.at_times import AtTimesRule, Number, find_count_start, may_answer

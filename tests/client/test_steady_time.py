@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.client.known import Answer, Known
-from monitor.client.places import SteadyTime
+from monitor.client.answer_types import Answer, Known
+from monitor.client.subscription import SteadyTime
 from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, MINUTE, SECOND
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from monitor.client.current_answers import KnownPlaces
 from monitor.client.describe_records import News, Words
 from monitor.client.exporter import PublicMetrics
-from monitor.client.subscriber_view import BoundChange, SubscriberView
+from monitor.client.fold_records import BoundChange, SubscriberView
+from monitor.client.known_places import KnownPlaces
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR
 from tests.client.records import REGISTRY, SLOTS, bound, over_time

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.client.current_answers import KnownPlaces
-from monitor.client.known import Answer, Known
-from monitor.client.subscriber_view import SubscriberView, keep_for
+from monitor.client.answer_types import Answer, Known
+from monitor.client.fold_records import SubscriberView, keep_for
+from monitor.client.known_places import KnownPlaces
 from monitor.kinds.locations import Registry
 from monitor.time.instants import SECOND, parse_instant, to_instant
 

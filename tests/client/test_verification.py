@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.client.subscriber import Published
+from monitor.client.topic_consumer import Published
 from monitor.client.verification import Verification
 from monitor.records.output_records import OutputRecord
 from monitor.records.signed_notes import create_signing_key, read_public_key, read_signing_key

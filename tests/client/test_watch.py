@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from monitor.cli import main
-from monitor.client.subscriber import read_topic_id
+from monitor.client.topic_consumer import read_topic_id
 from monitor.client.watch import watch
 from monitor.config import ValidConfig
 from monitor.config.sections import SigningSettings
 from monitor.errors import TopicError
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.records.owner_record import make_owner_record
 from monitor.service.wiring import Settings
 from monitor.time.clock import SteppedClock

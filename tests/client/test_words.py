@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from monitor.client.describe_records import News, Words, chance, length, moment
-from monitor.client.subscriber_view import SubscriberView, read_total
+from monitor.client.fold_records import SubscriberView, read_total
 from monitor.client.watch import Screen, describe_view
 from monitor.kinds.dwell.record import DWELL, DwellSnapshot
 from monitor.kinds.locations import Registry

@@ -13,7 +13,7 @@ import pytest
 from monitor.config import Locations
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.valid_config import validate_config
-from monitor.config.worst_case import compute_charges, compute_max_lead
+from monitor.config.worst_payment import compute_charges, compute_max_lead
 from monitor.errors import ConfigError
 from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.kinds.dwell.keys import DwellMonitor

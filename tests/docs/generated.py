@@ -12,7 +12,8 @@ from monitor import errors
 from monitor.audit.live.metrics import AUDITOR_METRICS
 from monitor.cli import main
 from monitor.client.exporter import PUBLIC_METRICS
-from monitor.observe.metric_catalog import METRICS, Metric
+from monitor.observe.prometheus_metric import Metric
+from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
 from monitor.records.visits import Reason
 

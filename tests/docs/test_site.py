@@ -15,7 +15,7 @@ from monitor import errors
 from monitor.audit.live.metrics import AUDITOR_METRICS
 from monitor.cli import main
 from monitor.client.exporter import PUBLIC_METRICS
-from monitor.observe.metric_catalog import METRICS
+from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
 from tests.docs.conftest import ROOT
 from tests.docs.guarantees import collect_tests

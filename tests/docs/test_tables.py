@@ -24,7 +24,8 @@ from monitor.config.whole_config import Config
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs
 from monitor.kinds.all_kinds import KINDS
-from monitor.observe.metric_catalog import METRICS, PREFIX
+from monitor.observe.prometheus_metric import PREFIX
+from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
 from monitor.time.instants import DAY, format_duration
 

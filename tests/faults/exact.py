@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from monitor.audit.configuration import AuditTerms
-from monitor.audit.parsing import parse_instant
-from monitor.audit.recount import Recount, create_recounts
+from monitor.audit.parse_values import parse_instant
+from monitor.audit.recount_visits import Recount, create_recounts
 from monitor.audit.visits import decode
 from tests.faults.recount import is_stamped
 

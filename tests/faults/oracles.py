@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from monitor.audit import AuditReport
 from monitor.audit.configuration import read_terms
-from monitor.audit.live.audit_topics import audit_topics
+from monitor.audit.live.start_audit import audit_topics
 from tests.faults.exact import find_early, recount
 from tests.faults.facts import Comparison, compare, connect_redis
 from tests.faults.subscriber import Subscriber

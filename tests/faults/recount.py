@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.kinds.at_times import AtTimesMonitor
-from monitor.audit.kinds.designated_times import TimedMonitor
+from monitor.audit.kinds.base.designated_times import TimedMonitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
 from monitor.audit.kinds.upper_bound import UpperBoundMonitor
-from monitor.audit.parsing import is_id, parse_instant
+from monitor.audit.parse_values import is_id, parse_instant
 from tests.kit.recount import Counted, RefusedError, Rules
 
 WHOLE: Final = "-"

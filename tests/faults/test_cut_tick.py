@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.audit.live.audit_topics import audit_topics
+from monitor.audit.live.start_audit import audit_topics
 from monitor.operate.servers import EmbeddedValkey
 from monitor.time.clock import SystemClock
 from monitor.time.instants import SECOND, format_instant

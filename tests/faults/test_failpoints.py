@@ -13,7 +13,7 @@ import pytest
 import monitor
 from monitor.audit.findings import SIGNED, Findings
 from monitor.audit.signatures import Signatures, read_public_key
-from monitor.client.subscriber import Published, read_topic_id
+from monitor.client.topic_consumer import Published, read_topic_id
 from monitor.client.verification import Verification
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.records.checkpoints import NOT_IN_THE_TREE

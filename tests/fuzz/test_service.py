@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from monitor.audit import audit_topics
-from monitor.audit.live.topics import KafkaTopics
-from monitor.audit.reader import Sources
+from monitor.audit.live.topic_facts import KafkaTopics
+from monitor.audit.topic_reader import Sources
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
 from monitor.kinds.facts import Question
-from monitor.observe.metric_catalog import PREFIX
+from monitor.observe.prometheus_metric import PREFIX
 from monitor.operate.replay.driver import Replay, prepare_empty
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.wiring import Settings

@@ -31,8 +31,8 @@ from monitor.kafka.groups import list_groups, name_input_group
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.kinds.facts import Question, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
-from monitor.observe.metrics import Metrics
+from monitor.observe.service_metrics import REPORT_DELAY_BUCKETS
+from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.client.subscriber import Published
+from monitor.client.topic_consumer import Published
 from monitor.kinds.over_time.record import OVER_TIME
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.records.output_records import OutputRecord, make_record
 from monitor.records.signed_notes import Signer
 from monitor.time.instants import HOUR

@@ -25,7 +25,7 @@ from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
 from monitor.records.owner_record import make_ledger_record, make_owner_record
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.slot_grid import SlotGrid
 from tests.builders import build_counts

@@ -17,7 +17,7 @@ import pytest
 from monitor.errors import UsageError
 from monitor.observe import health
 from monitor.observe.health import MOST_REQUESTS, STALL_SECONDS, Endpoint, Health
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from tests.conftest import Eventually
 
 

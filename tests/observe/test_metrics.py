@@ -14,8 +14,9 @@ from monitor import __version__
 from monitor.client.exporter import PublicMetrics
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.over_time.monitor import OverTime
-from monitor.observe.metric_catalog import FATES, METRICS, OUTCOMES, PREFIX, STATUSES
-from monitor.observe.metrics import Collectors, Metrics
+from monitor.observe.prometheus_metric import PREFIX, Collectors
+from monitor.observe.service_metrics import FATES, METRICS, OUTCOMES, STATUSES
+from monitor.observe.update_service_metrics import Metrics
 from monitor.page.metrics import PageMetrics
 from monitor.time.instants import HOUR, MINUTE
 from tests.needed_programs import run_promtool

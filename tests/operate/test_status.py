@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.observe.health import Endpoint, Health
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 
 
 class Instance:

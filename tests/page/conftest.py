@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from monitor.client.subscriber import Subscriber
+from monitor.client.topic_consumer import Subscriber
 from monitor.errors import UnreachableError
 from monitor.page.page_threads import Page
 from monitor.page.serve import FolderServer

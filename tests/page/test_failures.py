@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.client.subscriber import Subscriber
+from monitor.client.topic_consumer import Subscriber
 from monitor.errors import FailedError
 from monitor.kinds.at_times.record import AT_TIMES
 from monitor.kinds.over_time.record import OVER_TIME

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from monitor.client.known import About, Answer
+from monitor.client.answer_types import About, Answer
 from monitor.config import Location
 from monitor.config.sections import LANGUAGES, Language
 from monitor.page.current_places import Place

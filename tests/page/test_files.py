@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import jsonschema  # type: ignore[import-untyped]  # it ships no type information
 import pytest
 
-from monitor.client.known import NOTHING, Answer, Reason, State
+from monitor.client.answer_types import NOTHING, Answer, Reason, State
 from monitor.config import Location
 from monitor.errors import ConfigError, FailedError, TopicError, UsageError
 from monitor.page import topic_reader

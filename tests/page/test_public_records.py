@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from monitor.client.current_answers import KnownPlaces
-from monitor.client.subscriber import Published
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.fold_records import SubscriberView
+from monitor.client.known_places import KnownPlaces
+from monitor.client.topic_consumer import Published
 from monitor.kinds.locations import Registry
 from monitor.page.current_places import Present
 from monitor.page.kept_records import Board

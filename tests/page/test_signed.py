@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.client.subscriber import read_topic_id
-from monitor.ledger.signed_log import SignedLog
+from monitor.client.topic_consumer import read_topic_id
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.page import topic_reader
 from monitor.time.instants import format_instant
 from tests.conftest import Eventually

@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from monitor.client.known import About, Answer, Reason, State
+from monitor.client.answer_types import About, Answer, Reason, State
 from monitor.client.strength import Strength
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.page.current_places import MARKS, STATES

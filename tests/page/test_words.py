@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.client.known import About, Answer
+from monitor.client.answer_types import About, Answer
 from monitor.config.sections import LANGUAGES, Language
 from monitor.kinds.report_delays import ReportDelays
 from monitor.page.current_places import Expected, find_likely_least

@@ -16,7 +16,7 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
-from monitor.ledger.signed_log import SignedLog
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.page.page_threads import PageParts
 from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord

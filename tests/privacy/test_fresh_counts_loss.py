@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, find_count_start, step
-from monitor.privacy.payments import compute_most_answers
+from monitor.privacy.payment_of_one_person import compute_most_answers
 from tests.privacy.exact_loss import Law, one_sided, worst_ratio
 from tests.privacy.test_over_time_loss import collect, public_part, without_counts
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extend_marks, select_running_marks, step
-from monitor.privacy.payments import compute_most_answers, compute_over_time_payment
+from monitor.privacy.payment_of_one_person import compute_most_answers, compute_over_time_payment
 from tests.privacy.exact_loss import Law, Mechanism, one_sided, worst_ratio
 from tests.privacy.laws import Draws
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from monitor.privacy import at_times, over_time
 from monitor.privacy.at_times import AtTimesRule, Number
 from monitor.privacy.over_time import Mark, OverTimeRule
-from monitor.privacy.payments import compute_most_answers
+from monitor.privacy.payment_of_one_person import compute_most_answers
 from tests.needed_programs import find_program
 
 pytestmark = pytest.mark.long

@@ -19,7 +19,7 @@ from monitor.kinds.facts import COMPLETE_FROM_START, Portions, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.store.hashing import PersonHasher
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MINUTE
 from tests.privacy_service.cells import BASE, Cell, Visit, encode_record, find_digit, stamp_ms

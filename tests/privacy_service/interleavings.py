@@ -26,14 +26,14 @@ from monitor.ingest.write_queue import Batch
 from monitor.kinds.facts import Question, Reading, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.ledger.state import LedgerState
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
+from monitor.ticks.collect_answers import Decider
 from monitor.ticks.context import TickContext
-from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import EvidenceReader
-from monitor.ticks.partition import find_reading_end, find_release_time
-from monitor.ticks.upkeep import Upkeep
+from monitor.ticks.read_complete_counts import EvidenceReader
+from monitor.ticks.run_partition import find_reading_end, find_release_time
+from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MINUTE
 from tests.builders import ORIGIN

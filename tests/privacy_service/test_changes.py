@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
-from monitor.privacy.payments_across_changes import Bound, PaidAnswer, Place
-from monitor.privacy.payments_across_changes import compute_most_paid as bound_of
-from monitor.ticks.decide import Decider
+from monitor.privacy.payment_across_changes import Bound, PaidAnswer, Place
+from monitor.privacy.payment_across_changes import compute_most_paid as bound_of
+from monitor.ticks.collect_answers import Decider
 from tests.privacy_service.cells import Cell, Visit, read_digit
 from tests.privacy_service.town import Stages, Town, find_town, find_worst
 

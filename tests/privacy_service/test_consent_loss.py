@@ -31,7 +31,7 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.at_times import Number
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, build_visit

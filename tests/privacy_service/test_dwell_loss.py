@@ -20,7 +20,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.sum_and_count import SumAndCount
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, replace_monitors

@@ -16,12 +16,12 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts import COMPLETE_FROM_START, Question
 from monitor.kinds.parameters import Parameters
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
-from monitor.ticks.evidence import EvidenceReader
-from monitor.ticks.partition import find_reading_end
-from monitor.ticks.upkeep import Upkeep
+from monitor.ticks.read_complete_counts import EvidenceReader
+from monitor.ticks.run_partition import find_reading_end
+from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND
 from tests.ingest import crafted, crafted_batches

@@ -16,14 +16,14 @@ from monitor.errors import UnreachableError
 from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.thread_signals import Signal
+from monitor.ticks.collect_answers import Decider
 from monitor.ticks.context import TickContext
-from monitor.ticks.decide import Decider
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.partition import PartitionTicks
-from monitor.ticks.upkeep import Upkeep
+from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from tests.privacy_service.cells import Cell
 from tests.privacy_service.town import Town

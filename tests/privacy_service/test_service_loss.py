@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from monitor.privacy.payments import compute_most_answers
+from monitor.privacy.payment_of_one_person import compute_most_answers
 from tests.privacy_service.cells import Cell, Ratio, Visit
 from tests.privacy_service.recounts import (
     EDGES,

@@ -29,7 +29,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.ledger.state import LedgerState
 from monitor.privacy.upper_bound import BucketRule, compute_most_numbers
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.clock import SteppedClock
 from tests.builders import build_parameters
 from tests.kit.recount import Counted, Rules

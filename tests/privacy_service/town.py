@@ -34,7 +34,7 @@ from monitor.ledger.state import LedgerState
 from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_counts, build_parameters, watch

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from monitor.observe.health import Health
-from monitor.observe.metric_catalog import PREFIX
-from monitor.observe.metrics import Metrics
+from monitor.observe.prometheus_metric import PREFIX
+from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare

@@ -11,7 +11,7 @@ import pytest
 from monitor.errors import InputChangedError, InsecureNoiseError, ReplayError
 from monitor.kafka.topics import create_topics
 from monitor.observe.health import Health
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.replay.driver import Replay
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.service.keep_running import prepare

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
 from monitor.observe.health import Health
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.replay.driver import Replay
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare

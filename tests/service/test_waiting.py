@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from monitor.observe.health import STALL_SECONDS, Health
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.service.keep_running import run_with
 from monitor.time.clock import SystemClock
 from tests.service.running import create_topics, find_last_tick, make_real_time, wait_next_tick

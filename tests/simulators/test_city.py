@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.errors import UsageError
-from monitor.operate.town import Town, Visits
+from monitor.operate.simulated_town import Town, Visits
 from monitor.time.instants import DAY, HOUR, parse_instant
 from simulators.city import write_city
 from simulators.cli import cli

@@ -29,7 +29,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.store.hashing import PersonHasher
 from monitor.store.packing import pack_facts
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.schedule import Schedule

@@ -20,7 +20,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from monitor.privacy.over_time import OverTimeRule
-from monitor.privacy.payments import compute_most_answers
+from monitor.privacy.payment_of_one_person import compute_most_answers
 from tests.statistics.bounds import Loss, losses, worst
 from tests.statistics.pipeline import Halved, Published, Shape, Stay, publish
 

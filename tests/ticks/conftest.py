@@ -29,8 +29,8 @@ from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner
-from monitor.ticks.partition import PartitionTicks
-from monitor.ticks.upkeep import Upkeep
+from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import Clock, SteppedClock, SystemClock
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.slot_grid import SlotGrid

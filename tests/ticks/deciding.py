@@ -14,7 +14,7 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, S
 from monitor.ledger.state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.collect_answers import Decider, Decision
 from tests.builders import build_since
 
 ONE = Fraction(1)

@@ -17,7 +17,7 @@ from monitor.ledger.writer import TRANSACTIONAL_ID_PREFIX
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.records.output_records import LEDGER, OWNER, OutputRecord
 from monitor.records.signed_notes import Signer
-from monitor.ticks.decide import Decision
+from monitor.ticks.collect_answers import Decision
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.takeover import Check, take_over
 from monitor.time.clock import Clock, SteppedClock

@@ -19,7 +19,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.privacy.at_times import Number
 from monitor.records.fields import make_decoder
-from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.instants import parse_instant
 from tests.builders import replace_monitors
 from tests.ticks.deciding import read, value_of

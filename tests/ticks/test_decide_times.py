@@ -13,7 +13,7 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.at_times import Number
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import parse_instant
 from tests.ticks.deciding import decide_complete, list_keys, read, value_of
 

@@ -19,7 +19,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.records.fields import make_decoder
-from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.schedule import Schedule
 from tests.builders import replace_monitors
 

@@ -17,7 +17,7 @@ from kafka.errors import KafkaTimeoutError
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
-from monitor.ticks.decide import Decision
+from monitor.ticks.collect_answers import Decision
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.time.clock import SteppedClock

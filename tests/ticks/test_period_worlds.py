@@ -25,15 +25,15 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.locations import find_shard
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.period_payments import PeriodPayments, declare_charges
+from monitor.ledger.payment_in_period import PeriodPayments, declare_charges
 from monitor.ledger.state import LedgerState, Spent
 from monitor.privacy.over_time import OverTimeRule
-from monitor.privacy.payments import compute_over_time_payment
+from monitor.privacy.payment_of_one_person import compute_over_time_payment
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_ledger_record
-from monitor.ticks.decide import Decider
+from monitor.ticks.check_payment_in_period import ATTEMPTS, PeriodLimits, TakeoverRules
+from monitor.ticks.collect_answers import Decider
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
-from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
 from tests.builders import build_counts, build_parameters, replace_monitors

@@ -22,7 +22,7 @@ from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.ticks.owner import Owner
-from monitor.ticks.partition import find_latest_release, find_reading_end, find_release_time
+from monitor.ticks.run_partition import find_latest_release, find_reading_end, find_release_time
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.schedule import Schedule

@@ -23,7 +23,7 @@ from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.output_records import OutputRecord, make_record
 from monitor.records.unknown_causes import NOT_SIGNED
-from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.collect_answers import Decider, Decision
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 from tests.ticks.deciding import ONE, decide_complete, statuses, value_of
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from monitor.client.subscriber import Subscriber
+from monitor.client.topic_consumer import Subscriber
 from monitor.client.verification import Verification
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.evidence import Evidence

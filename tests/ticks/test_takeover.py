@@ -18,7 +18,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.period_payments import declare_charges
+from monitor.ledger.payment_in_period import declare_charges
 from monitor.ledger.reader import LedgerReader, read_partition
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.ledger.writer import Writer

@@ -28,7 +28,7 @@ from monitor.records.unknown_causes import (
     count_causes,
     explain,
 )
-from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.collect_answers import Decider, Decision
 from monitor.ticks.tick_reports import TickReports
 from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND, parse_instant

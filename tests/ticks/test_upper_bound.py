@@ -14,13 +14,13 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, BucketCount, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
-from monitor.ledger.period_payments import PeriodPayments, declare_charges
+from monitor.ledger.payment_in_period import PeriodPayments, declare_charges
 from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.upper_bound import BucketRule, compute_most_numbers
 from monitor.records.output_records import OutputRecord
 from monitor.records.unknown_causes import FACTS_MISSING, LEDGER_LOST
-from monitor.ticks.decide import Decider
+from monitor.ticks.collect_answers import Decider
 from tests.builders import build_counts, build_parameters, watch
 from tests.kit.signed import open_log
 from tests.ticks.deciding import value_of

@@ -14,15 +14,15 @@ from monitor.errors import UnreachableError
 from monitor.kinds.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState, OwnerTerms
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.records.output_records import OutputRecord
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
 from monitor.ticks.context import TickContext
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.partition import PartitionTicks, find_reading_end
-from monitor.ticks.upkeep import Upkeep
+from monitor.ticks.run_partition import PartitionTicks, find_reading_end
+from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MILLISECOND, SECOND, parse_instant
 from monitor.time.slot_grid import SlotGrid

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.audit import parsing
+from monitor.audit import parse_values
 from monitor.errors import TimeError
 from monitor.time.instants import parse_instant, parse_local
 
@@ -59,7 +59,7 @@ def test_each_field_has_its_range(name: str) -> None:
         text = form.format(f"{value:02}")
         expected = compute(text) if value in exist else None
         assert read(parse_instant, text) == expected, text
-        assert read(parsing.parse_instant, text) == expected, text
+        assert read(parse_values.parse_instant, text) == expected, text
 
 
 @pytest.mark.parametrize("name", ["month", "day", "hour", "minute", "second"])

@@ -6,7 +6,7 @@ from datetime import date, time, timedelta
 
 import pytest
 
-from monitor.audit.parsing import parse_time_of_day
+from monitor.audit.parse_values import parse_time_of_day
 from monitor.time.schedule import Schedule
 from monitor.time.times_of_day import WEEK_DAYS, TimeOfDay, read_time_of_day
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from monitor.audit.kinds.at_times import AtTimesMonitor
+from monitor.audit.kinds.base.monitor import Monitor
 from monitor.audit.kinds.dwell import DwellMonitor
 from monitor.audit.kinds.hot_spots import HotSpotsMonitor
-from monitor.audit.kinds.monitor import Monitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
 from monitor.audit.kinds.upper_bound import UpperBoundMonitor
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from monitor.audit.findings import DWELL
-from monitor.audit.kinds.designated_times import DrawnCheck, DrawnOnce, TimedCounts, TimedMonitor, parse_timed
-from monitor.audit.kinds.monitor import Check, Scope
-from monitor.audit.parsing import parse_duration
-from monitor.audit.records import FormError, Positive, Whole
+from monitor.audit.kinds.base.designated_times import DrawnCheck, DrawnOnce, TimedCounts, TimedMonitor, parse_timed
+from monitor.audit.kinds.base.monitor import Check, Scope
+from monitor.audit.parse_values import parse_duration
+from monitor.audit.record_fields import FormError, Positive, Whole
 from monitor.audit.shared_terms import SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

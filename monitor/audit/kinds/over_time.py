@@ -13,11 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.audit.findings import BUDGET, NOISY, SAFE
-from monitor.audit.kinds.monitor import Check, Counts, Prove, Scope, Use
-from monitor.audit.kinds.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
-from monitor.audit.parsing import parse_duration
+from monitor.audit.kinds.base.monitor import Check, Counts, Prove, Scope, Use
+from monitor.audit.kinds.base.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
+from monitor.audit.parse_values import parse_duration
 from monitor.audit.people_count import FreshCount, PeopleCount
-from monitor.audit.records import (
+from monitor.audit.record_fields import (
     FormError,
     Instant,
     People,

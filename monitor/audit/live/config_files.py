@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.audit.configuration import AuditTerms, find_registry_file, read_terms, require_one_grid
-from monitor.audit.parsing import AuditError
+from monitor.audit.parse_values import AuditError
 from monitor.config.file_changes import FileChanges
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ from typing import Final
 from monitor import __version__
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import ORACLES, Outcome
-from monitor.audit.follow import Follower
+from monitor.audit.follow_topic import Follower
 from monitor.audit.read_records import FORMS
-from monitor.observe.metric_catalog import Metric
-from monitor.observe.metrics import Collectors
+from monitor.observe.prometheus_metric import Collectors, Metric
 
 FINDING_KINDS: Final = tuple(ORACLES)
 RECORD_KINDS: Final = (*FORMS, "other")

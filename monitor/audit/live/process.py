@@ -8,12 +8,12 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from monitor.audit.engine import Run
-from monitor.audit.follow import Follower
+from monitor.audit.compare_ticks import Run
+from monitor.audit.follow_topic import Follower
 from monitor.audit.live.config_files import ConfigFiles
 from monitor.audit.live.metrics import AuditMetrics
-from monitor.audit.live.result import ResultFile
-from monitor.audit.reader import Sources, TopicChangedError, UnreadableTopicError
+from monitor.audit.live.result_file import ResultFile
+from monitor.audit.topic_reader import Sources, TopicChangedError, UnreadableTopicError
 from monitor.observe.health import Health
 
 log = logging.getLogger(__name__)

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from monitor.errors import Problem
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.configured_monitor import ValidKeys
-from monitor.kinds.designated_times.keys import TimedMonitor
+from monitor.kinds.base.designated_times.keys import TimedMonitor
+from monitor.kinds.base.keys import ValidKeys
 from monitor.kinds.locations import Registry
 from monitor.kinds.timing import Timing
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
-from monitor.privacy.payments import Charge, charge_at_times
+from monitor.privacy.payment_of_one_person import Charge, charge_at_times
 from monitor.values.single_values import Epsilon, Section, WholeNumber
 
 

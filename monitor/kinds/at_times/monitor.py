@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import Problem
-from monitor.kinds.designated_times.charged_times import ChargedTimes
-from monitor.kinds.designated_times.monitor import Timed
+from monitor.kinds.base.designated_times.charged_times import ChargedTimes
+from monitor.kinds.base.designated_times.monitor import Timed
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import (

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from monitor.kinds.at_times.keys import AtTimesMonitor
-from monitor.kinds.designated_times.words import TimedWords
+from monitor.kinds.base.designated_times.words import TimedWords
+from monitor.kinds.base.words import SELDOM, Note, describe_noise
 from monitor.kinds.designs import Design
 from monitor.kinds.report_delays import ReportDelays
-from monitor.kinds.words import SELDOM, Note, describe_noise
 from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 from monitor.values.wording import explain_factor, format_amount, format_percent
 
 

@@ -8,8 +8,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.configured_monitor import ValidKeys
-from monitor.kinds.designated_times.keys import TimedMonitor
+from monitor.kinds.base.designated_times.keys import TimedMonitor
+from monitor.kinds.base.keys import ValidKeys
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.locations import Registry
 from monitor.kinds.timing import Timing

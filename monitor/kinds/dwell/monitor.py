@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from monitor.kinds.designated_times.monitor import Total
+from monitor.kinds.base.designated_times.monitor import Total
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.kinds.designated_times.words import TimedWords
+from monitor.kinds.base.designated_times.words import TimedWords
+from monitor.kinds.base.words import Note
 from monitor.kinds.dwell.keys import DwellMonitor
-from monitor.kinds.words import Note
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 from monitor.time.instants import SECOND, format_duration
 from monitor.values.wording import format_amount, spell_duration
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from monitor.kinds.designated_times.keys import TimedMonitor
+from monitor.kinds.base.designated_times.keys import TimedMonitor
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.locations import Registry
 from monitor.kinds.timing import Timing

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from monitor.errors import Problem
-from monitor.kinds.designated_times.monitor import Total
+from monitor.kinds.base.designated_times.monitor import Total
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import LARGEST_SNAPSHOT, SNAPSHOT_OVERHEAD, measure_locations
 from monitor.time.schedule import Schedule

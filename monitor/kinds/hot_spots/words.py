@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.kinds.designated_times.words import TimedWords
+from monitor.kinds.base.designated_times.words import TimedWords
+from monitor.kinds.base.words import SELDOM, Note
 from monitor.kinds.hot_spots.keys import HotSpotsMonitor
-from monitor.kinds.words import SELDOM, Note
 from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 from monitor.values.wording import format_amount, format_percent
 
 

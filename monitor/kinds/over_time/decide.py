@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kinds.answer_state import AnswerState, SignedMark
-from monitor.kinds.decider import MonitorDecider, Tally
+from monitor.kinds.base.decide import MonitorDecider, Tally
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Since, Window
 from monitor.kinds.over_time.monitor import OverTime

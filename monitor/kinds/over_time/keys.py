@@ -8,13 +8,13 @@ from typing import Literal
 from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.configured_monitor import ValidKeys
+from monitor.kinds.base.keys import ValidKeys
+from monitor.kinds.base.places.keys import PlacesMonitor
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
-from monitor.kinds.places.keys import PlacesMonitor
 from monitor.kinds.timing import Timing
 from monitor.privacy.over_time import OverTimeRule
-from monitor.privacy.payments import Charge, charge_over_time
+from monitor.privacy.payment_of_one_person import Charge, charge_over_time
 from monitor.values.single_values import WholeNumber
 
 

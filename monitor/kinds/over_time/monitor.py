@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import ClassVar, Final
 
 from monitor.errors import Problem
+from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.places.group_by_share import group_by_share
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
-from monitor.kinds.monitor import Monitor
-from monitor.kinds.places.charges import group_by_share
 from monitor.kinds.record_sizes import NOISY_COUNT_BYTES, TICK_BYTES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeRule, extend_marks, select_running_marks

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from monitor.kinds.base.words import Note, Words, describe_noise
 from monitor.kinds.designs import Design
 from monitor.kinds.over_time.keys import OverTimeMonitor
 from monitor.kinds.report_delays import ReportDelays
-from monitor.kinds.words import Note, Words, describe_noise
 from monitor.privacy.alarm_chances import compute_busy_share
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 from monitor.time.instants import format_duration
 from monitor.values.wording import format_percent, spell_duration, spell_rhythm
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from monitor.kinds.answer_state import AnswerState, SignedMark
-from monitor.kinds.decider import MonitorDecider, Tally
+from monitor.kinds.base.decide import MonitorDecider, Tally
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import BucketCount
 from monitor.kinds.parameters import Parameters

@@ -8,12 +8,12 @@ from typing import Literal
 from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.configured_monitor import ValidKeys
+from monitor.kinds.base.keys import ValidKeys
+from monitor.kinds.base.places.keys import PlacesMonitor
 from monitor.kinds.locations import Registry
-from monitor.kinds.places.keys import PlacesMonitor
 from monitor.kinds.timing import Timing
 from monitor.kinds.upper_bound.monitor import UpperBound
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 from monitor.privacy.upper_bound import BucketRule, charge_upper_bound
 from monitor.time.instants import format_duration
 from monitor.values.single_values import PositiveDuration

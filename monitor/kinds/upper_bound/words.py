@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from monitor.kinds.base.words import Note, Words
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.upper_bound.keys import UpperBoundMonitor
-from monitor.kinds.words import Note, Words
 from monitor.privacy.alarm_chances import compute_excess
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 from monitor.privacy.upper_bound import BucketRule
 from monitor.time.instants import format_duration
 from monitor.values.wording import format_amount, spell_duration, spell_rhythm

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.command_line import add_config_option, add_delays_option
+from monitor.command_options import add_config_option, add_delays_option
 from monitor.config import ParsedConfig, ValidConfig, read_config
 from monitor.config.secret_values import read_person_key
 from monitor.config.valid_config import collect_problems, examine
@@ -23,7 +23,7 @@ from monitor.operate.check.live_report import LiveReport
 from monitor.operate.check.print_live import render_live
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport
-from monitor.operate.report_delays import read_report_delays
+from monitor.operate.read_report_delays import read_report_delays
 from monitor.service.load_settings import find_secret_problems
 from monitor.service.wiring import prepare_settings
 from monitor.time.clock import SystemClock

@@ -12,17 +12,17 @@ from fractions import Fraction
 from typing import Any
 
 from monitor.config.valid_config import ValidConfig
-from monitor.config.worst_case import compute_timing
+from monitor.config.worst_payment import compute_timing
 from monitor.kinds.all_words import find_words
+from monitor.kinds.base.words import Words
 from monitor.kinds.report_delays import ReportDelays
-from monitor.kinds.words import Words
 from monitor.operate.check.default_stay import Overlap
-from monitor.operate.check.figures import list_figures
 from monitor.operate.check.late_reports import compute_counted
+from monitor.operate.check.other_verdicts import list_verdicts
+from monitor.operate.check.privacy_and_alarm_verdicts import list_figures
 from monitor.operate.check.report import CheckReport, MonitorReport, NoiseInSight, Odds
-from monitor.operate.check.verdicts import list_verdicts
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_most_noise
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 
 
 def compute_report(valid: ValidConfig, delays: ReportDelays | None = None) -> CheckReport:

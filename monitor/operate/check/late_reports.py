@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from monitor.kinds.base.words import Words
 from monitor.kinds.report_delays import ReportDelays
-from monitor.kinds.words import Words
 from monitor.time.instants import format_duration
 from monitor.values.wording import format_share
 

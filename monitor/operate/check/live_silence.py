@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.kinds.monitor import Monitor
+from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.state import LedgerState
 from monitor.operate.check.live_report import Silence

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any, Final
 
 from monitor.kinds.all_words import WORDS
-from monitor.kinds.words import Note
+from monitor.kinds.base.words import Note
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import Counted
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.payments import Charge
+from monitor.privacy.payment_of_one_person import Charge
 from monitor.time.instants import format_duration
 from monitor.values.levels import FINE, Level
 

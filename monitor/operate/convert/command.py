@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import Progress
 
-from monitor.command_line import EXISTING, NEW, read_duration
+from monitor.command_options import EXISTING, NEW, read_duration
 from monitor.errors import FailedError, UsageError, escape_controls
 from monitor.operate.convert.conversion import Conversion, Shape
 from monitor.operate.convert.formats import CASES, GTFS, MAPS, POINTS, TABLE, choose_visit_reader, read_registry

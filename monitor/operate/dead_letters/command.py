@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.command_line import EXISTING, add_config_option
+from monitor.command_options import EXISTING, add_config_option
 from monitor.errors import DurationError, TimeError, UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.operate.dead_letters.export import export_letters
-from monitor.operate.dead_letters.letters import Filter, read_letters, summarize
+from monitor.operate.dead_letters.read_letters import Filter, read_letters, summarize
 from monitor.operate.dead_letters.render import render, to_json
 from monitor.operate.send.send_file import SendOptions, send_file
 from monitor.operate.send.sender import Target

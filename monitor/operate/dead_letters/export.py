@@ -10,7 +10,7 @@ from typing import Any
 
 from monitor.errors import UsageError
 from monitor.new_files import create_file
-from monitor.operate.dead_letters.letters import Letter
+from monitor.operate.dead_letters.read_letters import Letter
 from monitor.operate.dead_letters.render import describe
 from monitor.records.visits import Fault, open_record
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from monitor.errors import escape_controls
-from monitor.operate.dead_letters.letters import Letter, ReasonCount, Summary
+from monitor.operate.dead_letters.read_letters import Letter, ReasonCount, Summary
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.time.instants import SECOND, format_instant
 

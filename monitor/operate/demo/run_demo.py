@@ -27,8 +27,8 @@ from monitor.operate.demo.summary import DemoOutcome, show
 from monitor.operate.demo.visits import POPULATION, write_visits
 from monitor.operate.replay.driver import Replay, Summary, plan_replay, prepare_empty
 from monitor.operate.replay.embedded import start_embedded
-from monitor.operate.replay.feed import Feed
-from monitor.operate.replay.output import write_output
+from monitor.operate.replay.produce_visits import Feed
+from monitor.operate.replay.write_output import write_output
 from monitor.service.wiring import Settings
 from monitor.time.clock import Clock, SteppedClock
 from monitor.time.instants import DAY

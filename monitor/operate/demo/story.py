@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry
 
 from monitor.client.describe_records import News, Words, moment
-from monitor.client.subscriber_view import AlertChange, BoundChange, Change, SubscriberView, keep_for
+from monitor.client.fold_records import AlertChange, BoundChange, Change, SubscriberView, keep_for
 from monitor.kinds.parameters import Parameters
-from monitor.observe.metric_catalog import FATES, PREFIX
+from monitor.observe.prometheus_metric import PREFIX
+from monitor.observe.service_metrics import FATES
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY, parse_instant
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.operate.convert.files import VISITS_HEADER, format_csv_line, open_atomically
-from monitor.operate.town import Town
+from monitor.operate.simulated_town import Town
 from monitor.time.instants import DAY, format_instant
 
 POPULATION: Final = 160_000

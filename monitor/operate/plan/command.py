@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 from rich.console import Console
 
-from monitor.command_line import EXISTING, add_delays_option, read_duration
+from monitor.command_options import EXISTING, add_delays_option, read_duration
 from monitor.config import load_config
 from monitor.errors import EpsilonError, UsageError
 from monitor.operate.plan.find_plans import AtTimesOptions, OverTimeOptions, find
@@ -23,7 +23,7 @@ from monitor.operate.plan.targets import ANSWERED, PERIOD, Targets
 from monitor.operate.plan.upper_bounds import UpperBoundOptions, find_upper_bounds
 from monitor.operate.plan.upper_bounds import make_tree as make_bounds_tree
 from monitor.operate.plan.upper_bounds import render as render_bounds
-from monitor.operate.report_delays import read_report_delays
+from monitor.operate.read_report_delays import read_report_delays
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.time.instants import SECOND
 from monitor.values.wording import BELIEVED

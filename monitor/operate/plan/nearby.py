@@ -9,11 +9,11 @@ from typing import Any
 
 from monitor.config import Config
 from monitor.config.conditions_between_keys import Values, find_broken_conditions
-from monitor.config.worst_case import compute_charges, compute_timing
+from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.errors import UsageError
 from monitor.kinds.all_words import find_words
-from monitor.kinds.configured_monitor import ConfiguredMonitor
-from monitor.kinds.words import Words
+from monitor.kinds.base.keys import ConfiguredMonitor
+from monitor.kinds.base.words import Words
 from monitor.operate.plan.find_threshold_and_epsilon import choose_threshold
 from monitor.operate.plan.outcomes import Plan, PlanOutcome, evaluate
 from monitor.operate.plan.targets import Targets

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from monitor.command_line import add_config_option
+from monitor.command_options import add_config_option
 from monitor.config import load_valid_config
 from monitor.errors import FailedError, UsageError
 from monitor.new_files import PUBLIC, replace_file

@@ -9,10 +9,10 @@ from importlib import resources
 from typing import Any, Final
 
 from monitor.config import ValidConfig
-from monitor.config.worst_case import compute_timing
+from monitor.config.worst_payment import compute_timing
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.kinds.all_words import find_words
-from monitor.kinds.words import Words
+from monitor.kinds.base.words import Words
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.report import CheckReport, MonitorReport
 from monitor.privacy.epsilon import format_epsilon

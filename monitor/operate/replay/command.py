@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from monitor.command_line import EXISTING, add_config_option
+from monitor.command_options import EXISTING, add_config_option
 from monitor.errors import TimeError, UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.operate.replay.replay_file import replay_command

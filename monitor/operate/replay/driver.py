@@ -16,10 +16,11 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import FOREVER, MESSAGE_BYTES, TopicNeeds, describe_topics, require_exactly
 from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Health
-from monitor.observe.metric_catalog import FATES, PREFIX
-from monitor.observe.metrics import Metrics
-from monitor.operate.replay.feed import Feed
-from monitor.operate.replay.lines import Extent, Refusals, read_lines
+from monitor.observe.prometheus_metric import PREFIX
+from monitor.observe.service_metrics import FATES
+from monitor.observe.update_service_metrics import Metrics
+from monitor.operate.replay.produce_visits import Feed
+from monitor.operate.replay.read_visits import Extent, Refusals, read_lines
 from monitor.operate.replay.sorting import SortedLines
 from monitor.records.output_records import OutputRecord
 from monitor.service.create_topics import Beginning, set_up

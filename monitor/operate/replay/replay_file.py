@@ -17,9 +17,9 @@ from monitor.config.secret_values import read_person_key
 from monitor.errors import UsageError
 from monitor.operate.replay.driver import ReplayPlan, Summary, plan_replay, replay
 from monitor.operate.replay.embedded import start_embedded
-from monitor.operate.replay.lines import Extent, check_header
-from monitor.operate.replay.output import write_output
 from monitor.operate.replay.progress import show_progress
+from monitor.operate.replay.read_visits import Extent, check_header
+from monitor.operate.replay.write_output import write_output
 from monitor.service.wiring import Settings, prepare_settings
 
 FRESH_NOISE: Final = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from monitor.operate.replay.lines import Line
+from monitor.operate.replay.read_visits import Line
 
 RUN_LINES: Final = 500_000
 _BLOCK: Final = 2_000

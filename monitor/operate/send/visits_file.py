@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from monitor.config.bounded_lines import BoundedLines, open_lines
 from monitor.errors import UsageError
-from monitor.operate.replay.lines import encode_row, open_table, read_fields, select_keys
+from monitor.operate.replay.read_visits import encode_row, open_table, read_fields, select_keys
 from monitor.records.dead_letter_record import encode_visit
 from monitor.records.visits import Fault, Reason, open_record
 

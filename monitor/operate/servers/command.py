@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from monitor.command_line import EXISTING
+from monitor.command_options import EXISTING
 from monitor.config import load_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from monitor.audit.live.metrics import AUDITOR_METRICS
-from monitor.observe.metric_catalog import METRICS, PREFIX
+from monitor.observe.prometheus_metric import PREFIX
+from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
 from tests.deploy.alerts.runbooks import (
     AUDITOR_RULES,

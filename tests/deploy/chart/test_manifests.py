@@ -18,8 +18,8 @@ from monitor.cli import main
 from monitor.config import load_config
 from monitor.config.kafka_and_redis import MetricsSettings
 from monitor.observe.health import Endpoint, Health
-from monitor.observe.metric_catalog import METRICS
-from monitor.observe.metrics import Metrics
+from monitor.observe.service_metrics import METRICS
+from monitor.observe.update_service_metrics import Metrics
 from tests.deploy.chart.helm import CASES, CHART, Answer, Helm, render, value_set
 from tests.needed_programs import run_promtool
 

@@ -17,7 +17,7 @@ from monitor.cli import main
 from monitor.errors import EXIT_USAGE
 from monitor.kinds.all_kinds import KINDS
 from monitor.observe.health import Health
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.keep_running import check_clock, prepare
 from monitor.service.load_settings import load_settings

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.operate.dead_letters.letters import Letter, Summary, summarize
+from monitor.operate.dead_letters.read_letters import Letter, Summary, summarize
 from monitor.operate.dead_letters.render import to_json
 from monitor.records.visits import Reason
 from monitor.time.instants import HOUR, format_instant

@@ -15,7 +15,7 @@ from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.demo.story import Story
 from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.over_time.monitor import OverTime
-from monitor.observe.metrics import Metrics
+from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.demo.screen import Screen
 from monitor.operate.demo.story import Intake, Story
 from monitor.records.output_records import OutputRecord

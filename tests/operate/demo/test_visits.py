@@ -13,7 +13,7 @@ from monitor.config.derive_parameters import derive_parameters
 from monitor.config.whole_config import Config
 from monitor.operate.demo.examples import copy_examples
 from monitor.operate.demo.visits import write_visits
-from monitor.operate.replay.lines import Extent, read_lines
+from monitor.operate.replay.read_visits import Extent, read_lines
 from monitor.time.instants import DAY
 
 WriteVisits = Callable[[int, int], tuple[Path, int]]

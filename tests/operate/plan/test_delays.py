@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, DelaysError
 from monitor.kinds.report_delays import ReportDelays
-from monitor.operate.report_delays import METRIC, read_report_delays
+from monitor.operate.read_report_delays import METRIC, read_report_delays
 from monitor.time.instants import DAY, HOUR
 
 SHIPPED = Path(__file__).parents[3] / "deploy" / "config.yaml"

@@ -18,10 +18,10 @@ import redis
 import yaml
 
 from monitor.client import Answer, KnownPlaces
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.fold_records import SubscriberView
 from monitor.kinds.locations import Registry
 from monitor.operate.servers import EmbeddedValkey
-from monitor.operate.town import Town as CityOfVisits
+from monitor.operate.simulated_town import Town as CityOfVisits
 from monitor.time.instants import DAY, HOUR, MINUTE, format_instant, to_instant
 from tests.kit.recount import Counted, Rules
 from tests.kit.town import Town

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.operate.replay.lines import Line
+from monitor.operate.replay.read_visits import Line
 from monitor.operate.replay.sorting import SortedLines
 
 

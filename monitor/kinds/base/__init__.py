@@ -1,0 +1,1 @@
+"""The bases of all kinds, and what several kinds share: listed places, designated times."""

@@ -1,0 +1,98 @@
+"""The base of the parameters of one monitor: what the service asks of every kind.
+
+Each kind has a subclass in its `monitor.py`. The service calls these methods and names no kind.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import Problem
+from monitor.kinds.base.designated_times.charged_times import ChargedTimes
+from monitor.kinds.facts import NeededFacts
+from monitor.kinds.locations import Registry
+from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.records.charges_record import PlaceCharges
+from monitor.time.slot_grid import SlotGrid
+
+Scope = Literal["place", "shard", "all places"]
+
+
+class Monitor(ABC):
+    """The parameters of one monitor. The default of a method is that of a kind which has nothing of the sort."""
+
+    kind: ClassVar[str]
+    """Its kind in the configuration and in records."""
+    scope: ClassVar[Scope]
+    """What one answer is about."""
+    statuses: ClassVar[tuple[str, ...]]
+    """The statuses of its answers."""
+    name: str
+
+    @property
+    @abstractmethod
+    def needed(self) -> NeededFacts:
+        """The facts that the answers are computed from."""
+
+    @abstractmethod
+    def list_deciding(self) -> list[object]:
+        """Return everything that decides the answers and their charges, for JSON (`monitor.ticks.rollout`)."""
+
+    @abstractmethod
+    def measure_largest(self, registry: Registry) -> int:
+        """Return the maximum bytes of a record."""
+
+    def measure_by_shard(self, registry: Registry) -> NDArray[np.int64]:
+        """Return the maximum bytes of the record about each shard; empty if a record is not about a shard."""
+        del registry
+        return np.empty(0, np.int64)
+
+    def find_oversized(self, key: str, registry: Registry) -> Iterator[Problem]:
+        """Yield a problem if a record would be too large because of a key of this monitor. `key` is the monitor's."""
+        del key, registry
+        return iter(())
+
+    def measure_with_marks(self, registry: Registry, marks: Mapping[str, tuple[Mark, ...]], tick: int) -> int:
+        """Return the maximum bytes of a record that repeats the marks which run at a tick, by location; 0 if none does.
+
+        The marks may come from earlier rules.
+        """
+        del registry, marks, tick
+        return 0
+
+    def list_rules(self, registry: Registry) -> Mapping[str, OverTimeRule]:
+        """Return the rules of the locations whose noisy answers leave marks (Algorithm 3), by id."""
+        del registry
+        return {}
+
+    def declare_places(self, registry: Registry) -> tuple[PlaceCharges, ...]:
+        """Return the charges of the watched locations."""
+        del registry
+        return ()
+
+    def covers(self, registry: Registry, location: str, mark: Mark) -> bool:
+        """Return whether the charge of this monitor includes a published number of one of its locations.
+
+        Numbers of rules that `list_rules` returns are not asked for: the period check adds them up itself.
+        """
+        del registry, location, mark
+        return False
+
+    def find_first_known(self, complete_from: int) -> int:
+        """Return the first tick that can answer, if the facts are complete for visits from a slot on."""
+        return complete_from + self.needed.window - 1
+
+    @property
+    def charged_times(self) -> tuple[ChargedTimes, ...]:
+        """What is charged per designated time: first the answers themselves, then what is charged in addition."""
+        return ()
+
+    def reads_all_shards(self, tick: int, grid: SlotGrid) -> bool:
+        """Return whether an answer of this tick is computed from the facts of all shards."""
+        del tick, grid
+        return False

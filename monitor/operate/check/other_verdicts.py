@@ -1,0 +1,96 @@
+"""The other verdicts of `check`: on each monitor, late reports, the clock and passwords, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from monitor.config.kafka_and_redis import find_url_password
+from monitor.config.sections import ClockSettings
+from monitor.config.whole_config import Config
+from monitor.kinds.base.words import SELDOM, Words
+from monitor.operate.check.default_stay import Overlap
+from monitor.operate.check.late_reports import Counted
+from monitor.operate.check.report import OFTEN, MonitorReport, Verdict
+from monitor.privacy.alarm_chances import find_threshold
+from monitor.privacy.epsilon import format_epsilon
+from monitor.time.instants import MILLISECOND, format_duration
+from monitor.values.levels import FINE, RISKY, USELESS, Level
+from monitor.values.wording import format_percent
+
+SHORTEST_READING: Final = 100 * MILLISECOND
+"""The time for reading the visits of a tick, in microseconds. Reading took 11 to 73 ms on a machine with two cores."""
+
+
+def list_verdicts(
+    config: Config,
+    monitors: Sequence[tuple[Words[Any], MonitorReport]],
+    overlap: Overlap | None,
+    counted: Sequence[Counted],
+) -> Iterator[Verdict]:
+    """Yield a verdict for each monitor, and one for each other choice that is useless or risky."""
+    for words, monitor in monitors:
+        yield _judge_monitor(words, monitor)
+    for words, monitor in monitors:
+        yield from (Verdict(USELESS, monitor.name, text) for text in words.list_useless_keys())
+    if overlap is not None and (warning := overlap.make_warning()) is not None:
+        yield Verdict(RISKY, "visits", warning)
+    for one in counted:
+        if (warning := one.make_warning()) is not None:
+            yield Verdict(RISKY, one.monitor, warning)
+    yield from judge_clock(config.clock)
+    yield from _judge_passwords(config)
+
+
+def _judge_monitor(words: Words[Any], monitor: MonitorReport) -> Verdict:
+    """Judge the false alarms at an empty location; of several shares of ε, those of the smallest."""
+    empty = [odds for odds in monitor.odds if odds.people == 0]
+    if not empty:
+        return Verdict(FINE, monitor.name, "it raises no alarms; below is how much noise its numbers have.")
+    worst = max(empty, key=lambda odds: odds.over_updates)
+    text = (
+        f"an empty location has a false alarm within {monitor.updates} updates with a chance of "
+        f"{format_percent(worst.over_updates)} (threshold {monitor.threshold}, ε of an answer "
+        f"{format_epsilon(worst.epsilon)})."
+    )
+    text += words.describe_false_alarms(worst.over_updates)
+    if worst.over_updates <= SELDOM:
+        return Verdict(FINE, monitor.name, text)
+    better = find_threshold(worst.epsilon, monitor.updates, SELDOM)
+    text += f" Raise the threshold to {better} for a chance below {format_percent(SELDOM)}, or raise epsilon."
+    level: Level = USELESS if worst.over_updates > OFTEN else RISKY
+    return Verdict(level, monitor.name, text)
+
+
+def judge_clock(clock: ClockSettings) -> Iterator[Verdict]:
+    """Yield a verdict if visits may have no time to be read, although the clocks agree to within the tolerance.
+
+    Reading ends (tolerance + release_delay)/2 after the tick, by the clocks of this machine and of Redis
+    (`find_reading_end`). It begins when both have passed the tolerance. If they differ by the tolerance, one of them
+    then shows two tolerances.
+    """
+    reading = max(0, (clock.release_delay - 3 * clock.tolerance) // 2)
+    least = 3 * clock.tolerance + 2 * SHORTEST_READING
+    if clock.release_delay >= least:
+        return
+    text = (
+        f"if the clock of Redis differs by the tolerance ({format_duration(clock.tolerance)}), a release_delay of "
+        f"{format_duration(clock.release_delay)} leaves {format_duration(reading)} for reading the visits of a tick. "
+        f"With less than {format_duration(SHORTEST_READING)}, answers are often unknown. "
+    )
+    if least + 2 * clock.tolerance < clock.slot:
+        text += f"Set release_delay to {format_duration(least)} or more."
+    else:
+        extra = format_duration(2 * SHORTEST_READING)
+        text += f"Lower tolerance or lengthen slot, so that release_delay can be 3·tolerance + {extra}."
+    yield Verdict(RISKY, "clock", text)
+
+
+def _judge_passwords(config: Config) -> Iterator[Verdict]:
+    sent = "the password is sent over the network unencrypted. Use"
+    if config.kafka.security_protocol == "SASL_PLAINTEXT" and config.kafka.sasl_mechanism == "PLAIN":
+        yield Verdict(RISKY, "kafka", f"{sent} SASL_SSL, or SCRAM-SHA-512.")
+    redis = config.redis
+    has_password = redis.password or redis.password_file or find_url_password(redis.url.get_secret_value())
+    if has_password and redis.parts.scheme == "redis":
+        yield Verdict(RISKY, "redis", f"{sent} rediss://.")
