@@ -1,7 +1,7 @@
 """Continuous noise in binary floats, for simulation only: distributions, and fast draws of the items above a level.
 
 NOT for publishing: floats reveal counts (Mironov), and the generators are predictable. The service uses the noise of
-`monitor.privacy.noise`.
+`monitor.privacy.one_sided_noise`.
 
 Of tens of thousands of items, only a few matter for a top-k answer. `draw_exceeding` draws only these, with exactly the
 same distribution. If all items of a group had its highest count, the number of items that exceed a level would be

@@ -25,7 +25,7 @@ from monitor.kafka.topics import (
 )
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
 from monitor.privacy.over_time import OverTimeRule
 from monitor.service.create_topics import Beginning, SetupResult, set_up
 from monitor.service.preflight import Preflight, run_preflight

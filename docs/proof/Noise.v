@@ -1,7 +1,7 @@
 (** * The noise: one-sided and geometric
 
     A draw of noise is a natural number. Chances are real numbers: the infinite sum of the weights of the draws with
-    which something happens. Nothing here is an axiom of ours. [tests/privacy/test_noise.py] compares the sampler of
+    which something happens. Nothing here is an axiom of ours. [tests/privacy/test_one_sided_noise.py] compares the sampler of
     the service with this law. *)
 
 From Coq Require Import Reals ZArith Lra Lia.

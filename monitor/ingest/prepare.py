@@ -10,7 +10,7 @@ import numpy as np
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.decode import decode_records
-from monitor.ingest.source import Fetched
+from monitor.ingest.poll_input import Fetched
 from monitor.ingest.write_queue import Batch, count_delays
 from monitor.kinds.facts import OffsetRange
 from monitor.kinds.parameters import Parameters

@@ -53,7 +53,7 @@ class Membership:
     """A member of the release group, which a separate thread polls. `wake` is set when ownership changes.
 
     Ownership is a hint: it keeps two instances from taking a ledger partition from each other in turns. Kafka's fence
-    ensures that there is one writer (`monitor.ledger.writer.Writer`), so no answer depends on the hint.
+    ensures that there is one writer (`monitor.ledger.append_to_ledger.Writer`), so no answer depends on the hint.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, group: str, wake: threading.Event) -> None:

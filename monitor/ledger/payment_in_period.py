@@ -21,7 +21,7 @@ from monitor.kinds.base.designated_times.charged_times import ChargedTimes
 from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.locations import find_shard
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import Spent, find_later
+from monitor.ledger.ledger_state import Spent, find_later
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payment_across_changes import Bound, PaidAnswer, Place, compute_most_paid

@@ -14,7 +14,7 @@ from monitor.errors import ExactnessError, PrivacyError
 from monitor.onesided.mechanisms import Monotone
 from monitor.privacy.alarm_chances import compute_mean_noise
 from monitor.privacy.epsilon import require_drawable
-from monitor.privacy.exact import floor_exp
+from monitor.privacy.exact_thresholds import floor_exp
 
 _FIRST_BITS = 64
 

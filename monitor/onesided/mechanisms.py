@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from monitor.errors import CountsError, ExactnessError, PrivacyError
 from monitor.onesided.counts import as_counts
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 Moving = Literal["decreasing", "increasing", "not monotone"]
 """How a query that is not constant may change towards P-neighbours (`monitor.onesided.policies.Direction`)."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from monitor.errors import SelectionError
 from monitor.onesided.counts import as_counts
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from monitor.errors import BudgetError, CountsError, ExactnessError, SelectionEr
 from monitor.onesided.counts import as_counts
 from monitor.onesided.mechanisms import Monotone
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 FREE: Final = None
 """The free answer: certainly below the threshold (decreasing counts), or certainly not below it (increasing)."""

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import PrivacyError
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 
 def step(epsilon: Fraction, counts: NDArray[np.int64], noise: Noise) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import PrivacyError
 from monitor.privacy.epsilon import require_drawable
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 
 @dataclass(frozen=True, slots=True)

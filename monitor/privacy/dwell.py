@@ -23,7 +23,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from monitor.privacy.epsilon import parse_epsilon
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.privacy.sum_and_count import SumAndCount, SumAndCountRule
 
 Stay = tuple[bytes, int, int]

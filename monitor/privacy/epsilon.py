@@ -10,7 +10,7 @@ from typing import Final
 from monitor.errors import EpsilonError
 
 SMALLEST: Final = Fraction(1, 10**12)
-"""The smallest ε at which noise is drawn. Every draw then fits in 64 bits (`monitor.privacy.noise`)."""
+"""The smallest ε at which noise is drawn. Every draw then fits in 64 bits (`monitor.privacy.one_sided_noise`)."""
 
 LARGEST: Final = Fraction(10**12)
 """The largest ε. It is far above any useful value, so a larger value must be a typing error."""

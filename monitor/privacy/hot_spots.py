@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import PrivacyError
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 
 def step(

@@ -10,8 +10,8 @@ A + B = n·R and A + n·L = Σ x, so both statistics follow from the two totals 
 Proof (Kulesza, Suresh and Wang [KSW]; Fitzsimons, Honaker, Shoemate and Singhal [FHSS]; docs/literature.md). One value
 adds x - L ≥ 0 to A and U - x ≥ 0 to B, together exactly R, for every x. So the values of one person add at most m·R to
 A and B together, and adding or removing the person changes (A, B) by at most m·R in the L1 norm. Noise at ε/(m·R) on
-each total then costs ε (`monitor.privacy.two_sided`). The bounds are public, and a value outside them counts as the
-nearest bound; this depends only on the value. The first m values of a person are kept; this depends only on that
+each total then costs ε (`monitor.privacy.two_sided_noise`). The bounds are public, and a value outside them counts as
+the nearest bound; this depends only on the value. The first m values of a person are kept; this depends only on that
 person's values.
 
 What a person pays: ε if all values of the person are removed or added, and at most 2·ε if they are replaced by any
@@ -31,8 +31,8 @@ from fractions import Fraction
 
 from monitor.errors import BoundsError, ExactnessError, PrivacyError
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.one_sided_noise import Noise
+from monitor.privacy.two_sided_noise import draw_two_sided
 
 
 @dataclass(frozen=True, slots=True)

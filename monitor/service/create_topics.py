@@ -16,9 +16,9 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups
 from monitor.kafka.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.reader import LedgerReader, read_first_offset
-from monitor.ledger.state import LedgerState
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.ledger_state import LedgerState
+from monitor.ledger.read_ledger import LedgerReader, read_first_offset
 from monitor.observe.failpoints import failpoint
 from monitor.records.owner_record import make_ledger_record
 from monitor.service.preflight import read_ledger, read_ledger_partitions, require_shards

@@ -20,9 +20,9 @@ from monitor.kafka.topics import (
     list_risks,
 )
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.ledger.payment_in_period import PeriodPayments
-from monitor.ledger.reader import LedgerReader, read_first_offset
-from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.ledger.read_ledger import LedgerReader, read_first_offset
 
 log = logging.getLogger(__name__)
 

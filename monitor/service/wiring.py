@@ -18,8 +18,8 @@ from monitor.config import Config, ValidConfig
 from monitor.config.secret_values import read_redis_password, read_sentinel_password
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.dead_letters import DeadLetterTopic
-from monitor.ingest.reader import Reader, run_reader
-from monitor.ingest.source import InputLog
+from monitor.ingest.poll_input import InputLog
+from monitor.ingest.reading_thread import Reader, run_reader
 from monitor.ingest.startup_readiness import Readiness
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.groups import name_input_group, name_release_group
@@ -30,7 +30,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.observe.health import Health
 from monitor.observe.logs import log_unexpected
 from monitor.observe.update_service_metrics import Metrics
-from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.records.signed_notes import Signer
 from monitor.service.preflight import Preflight
 from monitor.stop_times import FINISH_SECONDS

@@ -2,8 +2,8 @@
 -- Read a shard for a tick: move the facts that the tick counts into the windows, and count. The script may run when
 -- memory is full (allow-oom), because it only moves facts that are in Redis already.
 --
--- KEYS[1..3]     as in begin.lua
--- ARGV[1..4]     as in begin.lua
+-- KEYS[1..3]     as in begin_progress.lua
+-- ARGV[1..4]     as in begin_progress.lua
 -- ARGV[5]        the tick; empty to count what the windows contain, without moving facts
 -- ARGV[6]        the tolerance of clocks (µs): the tick is counted from as_of + tolerance until the next tick closes
 -- ARGV[7]        w: the number of windows

@@ -95,11 +95,11 @@ class RedisStore:
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
-        self._set_progress("begin", partition, offset, complete_from)
+        self._set_progress("begin_progress", partition, offset, complete_from)
 
     def restart(self, partition: int, offset: int, complete_from: int) -> None:
         """Move the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
-        self._set_progress("restart", partition, offset, complete_from)
+        self._set_progress("move_progress", partition, offset, complete_from)
 
     def _set_progress(self, script: str, partition: int, offset: int, complete_from: int) -> None:
         arguments = (*self._read_clock(), f"{PROGRESS}{partition}", offset, complete_from)
@@ -154,7 +154,7 @@ class RedisStore:
         replies = self._run(
             {
                 shard: _make_eval(
-                    "write",
+                    "write_facts",
                     self._declare_keys(shard),
                     *arguments,
                     *(part for one in portions.get(shard, ()) for part in (one.kind, one.stamp, one.facts)),
@@ -195,7 +195,9 @@ class RedisStore:
 
         A slot that has not begun by the store's clock is not opened.
         """
-        self._run({shard: _make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
+        self._run(
+            {shard: _make_eval("open_slot", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards}
+        )
 
     def _make_tick_command(self, shard: int, question: Question) -> Command:
         windows = (part for start, rows in question.windows for part in (start, np.asarray(rows, ">u4").tobytes()))
@@ -262,7 +264,7 @@ class RedisStore:
             latest = [max(drop)] if drop else []
             reports = len(windows) - len(self._watched[shard])
             numbers = self._expiry, len(windows), len(dropped), before, reports
-            work[shard] = _make_eval("evict", keys, *numbers, before - self._parameters.max_lead, *latest)
+            work[shard] = _make_eval("evict_facts", keys, *numbers, before - self._parameters.max_lead, *latest)
         self._run(work)
 
     def is_empty(self) -> bool:

@@ -21,10 +21,10 @@ from typing import Final
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.ledger_state import LedgerState, Spent
 from monitor.ledger.payment_in_period import PeriodPayments
-from monitor.ledger.reader import LedgerReader, require_ledger
-from monitor.ledger.state import LedgerState, Spent
-from monitor.ledger.writer import Writer
+from monitor.ledger.read_ledger import LedgerReader, require_ledger
 from monitor.records.charges_record import Charges
 from monitor.ticks.owner import OwnerRecords
 

@@ -17,8 +17,8 @@ from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Question
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
-from monitor.privacy.noise import Noise
+from monitor.ledger.ledger_state import LedgerState
+from monitor.privacy.one_sided_noise import Noise
 from monitor.records.output_records import OutputRecord
 
 

@@ -16,7 +16,7 @@ from kafka.protocol.consumer import IsolationLevel
 from monitor.errors import InputChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.log_ends import Leader, read_log_ends
-from monitor.ledger.reader import is_from, read_partitions, require_topic_id
+from monitor.ledger.read_ledger import is_from, read_partitions, require_topic_id
 
 _T = TypeVar("_T")
 

@@ -15,12 +15,12 @@ from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.locations import find_shard
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.append_to_ledger import ACKNOWLEDGED_SECONDS, Writer
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms, find_later
 from monitor.ledger.payment_in_period import declare_charges
-from monitor.ledger.reader import LedgerReader
-from monitor.ledger.state import LedgerState, OwnerTerms, find_later
-from monitor.ledger.writer import ACKNOWLEDGED_SECONDS, Writer
+from monitor.ledger.read_ledger import LedgerReader
 from monitor.observe.failpoints import failpoint
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_owner_record
 from monitor.ticks.collect_answers import Decider, Decision

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.ledger.reader import LedgerReader, require_ledger
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.ledger_state import LedgerState
+from monitor.ledger.read_ledger import LedgerReader, require_ledger
 from monitor.ledger.sign_ticks import SignedLog
-from monitor.ledger.state import LedgerState
-from monitor.ledger.writer import Writer
 from monitor.observe.failpoints import failpoint
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.records.signed_notes import Signer
 from monitor.ticks.owner import Owner, OwnerRecords
 from monitor.time.clock import Clock

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
-from monitor.ingest.reader import Reader
-from monitor.ingest.source import InputLog
+from monitor.ingest.poll_input import InputLog
+from monitor.ingest.reading_thread import Reader
 from monitor.ingest.write_queue import MOST_FACTS
 from monitor.kafka.topics import list_topic_needs
 from monitor.kinds.facts import OffsetRange, Portions

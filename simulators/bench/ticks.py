@@ -24,9 +24,9 @@ from monitor.kinds.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Fact
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
 from monitor.observe.update_service_metrics import Metrics
-from monitor.privacy.noise import OneSidedNoise, SystemEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.records.owner_record import make_ledger_record
 from monitor.service.keep_running import collect_garbage_rarely

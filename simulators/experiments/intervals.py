@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from monitor.privacy import at_least, at_times
 from monitor.privacy.at_times import AtTimesRule
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import GOWALLA, PEOPLE_FLOW_CELLS, Place

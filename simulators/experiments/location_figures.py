@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from monitor.privacy import over_time
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import OverTimeRule
 from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements

@@ -17,7 +17,7 @@ from monitor.onesided.add_remove.variances import (
     subsampled_variance_continuous,
     two_sided_variance,
 )
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.two_sided_noise import draw_two_sided
 from simulators.continuous_noise import Floats
 from simulators.onesided_figures.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise

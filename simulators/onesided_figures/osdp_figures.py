@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from monitor.onesided.osdp.dawa import Costs, Dawa, measure_costs
 from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.two_sided_noise import draw_two_sided
 from simulators.continuous_noise import Floats
 from simulators.onesided_figures.points import LibraryPoint
 from simulators.osdp.continuous import (

@@ -28,7 +28,7 @@ from monitor.onesided.bounded.variances import (
     paired_sum,
 )
 from monitor.privacy.sum_and_count import SumAndCount, SumAndCountRule
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.two_sided_noise import draw_two_sided
 from simulators.onesided_figures.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise
 

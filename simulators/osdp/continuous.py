@@ -87,7 +87,7 @@ class SuppressLaplace:
 
 
 class FastNoise:
-    """Geometric noise with the law of `monitor.privacy.noise`, but faster: from a seeded numpy generator.
+    """Geometric noise with the law of `monitor.privacy.one_sided_noise`, but faster: from a seeded numpy generator.
 
     For simulations only.
     """

@@ -17,7 +17,7 @@ from monitor.operate.plan.find_plans import find
 from monitor.operate.plan.outcomes import PlanOutcome
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.time.instants import DAY
 from monitor.time.slot_grid import SlotGrid
 from simulators.outbreak import grids

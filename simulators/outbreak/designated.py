@@ -12,7 +12,7 @@ import numpy as np
 from monitor.privacy import at_times
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.time.instants import DAY, format_duration
 from monitor.time.schedule import Schedule
 from simulators.outbreak.measure import PER

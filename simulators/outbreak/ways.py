@@ -12,7 +12,7 @@ L = W + F ticks. Each way says when it warns (an alarm) and when it is silent (p
   report is new in one slot, so the L1 sensitivity of all numbers is 1, and a sum is post-processing. It counts the
   visits *reported* in these slots.
 * *each tick*: a two-sided geometric number per tick, at ε/L. Proof: the visit changes at most L counts by 1, so the L1
-  sensitivity of all numbers is L (`monitor.privacy.two_sided`).
+  sensitivity of all numbers is L (`monitor.privacy.two_sided_noise`).
 * *tree*: reports per slot, summed over the dyadic intervals of 1, 2, 4 … slots up to W, each sum with two-sided noise
   at ε/levels. Proof: a report is in exactly one interval of each of the `levels` lengths, so the L1 sensitivity of all
   sums is `levels`. A window of W slots is a union of disjoint intervals, so its number is post-processing (the binary
@@ -37,9 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.privacy import over_time
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.privacy.over_time import Mark, OverTimeRule
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.two_sided_noise import draw_two_sided
 from simulators.outbreak.reports import Counts, Timeline
 
 Flags = NDArray[np.bool_]

@@ -192,7 +192,7 @@ def test_reader_loads_no_service(reader: str) -> None:
         ("kafka/topics.py", "from monitor.operate.demo import run_demo", "monitor.operate.demo.run_demo"),
         ("client/subscription.py", "import monitor.page.kept_records", "monitor.page.kept_records"),
         ("store/keys.py", "import monitor.ticks.loop", "monitor.ticks.loop"),
-        ("privacy/noise.py", "def late():\n    from monitor import records", "monitor.records"),
+        ("privacy/one_sided_noise.py", "def late():\n    from monitor import records", "monitor.records"),
         ("errors.py", "if TYPE_CHECKING:\n    from monitor.config import Config", "monitor.config"),
     ],
     ids=["command", "reader in reader", "neighbour", "function", "type checking"],

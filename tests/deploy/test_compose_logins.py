@@ -32,7 +32,7 @@ from kafka.errors import AuthorizationError
 from monitor.config import load_config
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.operate.servers.ports import ReservedPort
 from tests.conftest import Eventually

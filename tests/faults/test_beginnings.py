@@ -14,8 +14,8 @@ import redis
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.kafka.groups import list_groups
 from monitor.kafka.topics import list_topic_needs
-from monitor.ledger.reader import read_partition
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.read_ledger import read_partition
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import SetupResult

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.ingest.reader import Reader
+from monitor.ingest.reading_thread import Reader
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey

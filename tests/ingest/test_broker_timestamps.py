@@ -10,7 +10,7 @@ import pytest
 import zstandard
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.ingest.source import InputLog, find_unstamped
+from monitor.ingest.poll_input import InputLog, find_unstamped
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState

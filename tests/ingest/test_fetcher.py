@@ -16,7 +16,7 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
 from monitor.errors import UnreachableError
-from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.poll_input import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import (

@@ -9,8 +9,8 @@ from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.errors import LogTruncationError
 
 from monitor.errors import UnreachableError
-from monitor.ingest import reader as reader_module
-from monitor.ingest.reader import Reader
+from monitor.ingest import reading_thread as reader_module
+from monitor.ingest.reading_thread import Reader
 from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.store.keys import Keys
 from tests.conftest import Eventually

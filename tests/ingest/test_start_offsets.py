@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.ingest import reader as reader_module
+from monitor.ingest import reading_thread as reader_module
 from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR

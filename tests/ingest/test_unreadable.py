@@ -156,7 +156,7 @@ def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch
 
     Otherwise the visits would be missing unnoticed.
     """
-    monkeypatch.setattr("monitor.ingest.reader.CHECK_SECONDS", 3_600.0)
+    monkeypatch.setattr("monitor.ingest.reading_thread.CHECK_SECONDS", 3_600.0)
     world.put(persons(6, "before"), "駅")
     reader = world.reader()
     drain(world, reader)

@@ -24,8 +24,8 @@ from kafka import TopicPartition
 
 from monitor.errors import UnreachableError
 from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
-from monitor.ingest.reader import Reader, run_reader
-from monitor.ingest.source import InputLog
+from monitor.ingest.poll_input import InputLog
+from monitor.ingest.reading_thread import Reader, run_reader
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, name_input_group
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState

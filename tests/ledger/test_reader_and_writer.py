@@ -15,8 +15,8 @@ from monitor.errors import FencedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES
 from monitor.kinds.record_sizes import LARGEST_SNAPSHOT
-from monitor.ledger.reader import read_first_offset, read_partition
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.read_ledger import read_first_offset, read_partition
 from monitor.records.output_records import OutputRecord
 from tests.ticks.owning import leave_open
 

@@ -12,7 +12,7 @@ import pytest
 from monitor.errors import EpsilonError, ExactnessError, PrivacyError
 from monitor.onesided.estimates import interval, margin, noise_mean, noise_variance, unbiased
 from monitor.onesided.mechanisms import AsymmetricGeometric, Monotone
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 
 pytestmark = pytest.mark.long
 

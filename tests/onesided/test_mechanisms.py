@@ -24,7 +24,7 @@ from monitor.onesided.mechanisms import (
 )
 from monitor.onesided.policies import VISITED, RecordPolicy
 from monitor.privacy.alarm_chances import compute_false_alarm
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from tests.privacy.laws import ONE, Given, below, laws_of, two_sided, worst
 
 

@@ -14,7 +14,7 @@ import pytest
 from monitor.errors import CountsError, EpsilonError, ExactnessError, SelectionError
 from monitor.onesided.noisy_max import NoisyMaxRule, select
 from monitor.privacy import hot_spots
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from tests.privacy.laws import ONE, Given, below, laws_of, worst
 
 pytestmark = pytest.mark.long

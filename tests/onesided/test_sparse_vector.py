@@ -16,7 +16,7 @@ from monitor.onesided.mechanisms import Monotone
 from monitor.onesided.sparse_vector import SparseVectorRule, answer_all, step
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.at_times import step as at_times_step
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.over_time import step as over_time_step
 from tests.privacy import laws

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from tests.privacy import exact_loss
 
 ONE = Fraction(1)
@@ -46,7 +46,8 @@ def below(most: int) -> DrawsAt:
 def two_sided(reach: int) -> DrawsAt:
     """Return two-sided draws; the first and the last one stand for all beyond them.
 
-    `monitor.privacy.two_sided` draws them as a difference of two geometric draws: as d - 0 for d ≥ 0, otherwise 0 - d.
+    `monitor.privacy.two_sided_noise` draws them as a difference of two geometric draws: as d - 0 for d ≥ 0, otherwise
+    0 - d.
     """
 
     def draws_at(q: Fraction) -> Draws:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.at_least import step
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from tests.privacy.laws import HALF, ONE, Given, Law, laws_of, one_sided, worst
 
 pytestmark = pytest.mark.long

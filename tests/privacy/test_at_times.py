@@ -9,7 +9,7 @@ import pytest
 
 from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.at_times import AtTimesRule, step
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 
 RULE = AtTimesRule(Fraction(1), threshold=3)
 

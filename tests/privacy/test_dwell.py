@@ -10,7 +10,7 @@ import pytest
 
 from monitor.errors import BoundsError, EpsilonError, PrivacyError
 from monitor.privacy.dwell import DwellRule, Stay, step
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from tests.privacy.laws import Given
 
 ANN, BOB = b"a" * 16, b"b" * 16
@@ -46,7 +46,7 @@ def test_order_and_repeats_change_nothing() -> None:
 def test_any_change_costs_at_most_epsilon(per_person: int) -> None:
     """Over all pairs of one person's visits, the totals differ by at most 2·m·R in the L1 norm, and some reach it.
 
-    Noise at ε/(2·m·R) then costs at most ε (`monitor.privacy.two_sided`), with or without another person.
+    Noise at ε/(2·m·R) then costs at most ε (`monitor.privacy.two_sided_noise`), with or without another person.
     """
     visits = list(product(range(3), range(LONGEST + 1)))
     sets = [(), *((visit,) for visit in visits), *combinations_with_replacement(visits, 2)]

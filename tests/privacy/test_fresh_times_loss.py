@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from monitor.privacy.at_times import AtTimesRule, Number, find_count_start, may_answer, step
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from tests.privacy.exact_loss import Law, Mechanism, one_sided, worst_ratio
 from tests.privacy.laws import laws_of
 

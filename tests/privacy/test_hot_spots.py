@@ -12,7 +12,7 @@ import pytest
 
 from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.hot_spots import step
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from tests.privacy.laws import ONE, Given, below, laws_of, worst
 
 PLACES = 3

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from monitor.errors import BoundsError, EpsilonError, ExactnessError, PrivacyError
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.sum_and_count import SumAndCount, SumAndCountRule
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.two_sided_noise import draw_two_sided
 from tests.privacy.laws import HALF, ONE, Given
 
 pytestmark = pytest.mark.long

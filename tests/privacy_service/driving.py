@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from monitor.ingest.poll_input import Fetched
 from monitor.ingest.prepare import prepare_batch
-from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts import COMPLETE_FROM_START, Portions, Question, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.collect_answers import Decider
 from monitor.time.clock import SteppedClock

@@ -25,7 +25,7 @@ import numpy as np
 from monitor.ingest.write_queue import Batch
 from monitor.kinds.facts import Question, Reading, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.observe.update_service_metrics import Metrics
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal

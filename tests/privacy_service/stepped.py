@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from monitor.ingest.dead_letters import DeadLetter
-from monitor.ingest.reader import Reader
-from monitor.ingest.source import Fetched
+from monitor.ingest.poll_input import Fetched
+from monitor.ingest.reading_thread import Reader
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts import Portions

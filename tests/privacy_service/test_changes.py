@@ -19,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.kinds.over_time.monitor import OverTime
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payment_across_changes import Bound, PaidAnswer, Place
 from monitor.privacy.payment_across_changes import compute_most_paid as bound_of

@@ -29,7 +29,7 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.at_times import Number
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE

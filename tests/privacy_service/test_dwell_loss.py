@@ -18,7 +18,7 @@ import pytest
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.sum_and_count import SumAndCount
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant

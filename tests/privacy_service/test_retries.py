@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from monitor.errors import UnreachableError
 from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.observe.update_service_metrics import Metrics
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.thread_signals import Signal
 from monitor.ticks.collect_answers import Decider
 from monitor.ticks.context import TickContext

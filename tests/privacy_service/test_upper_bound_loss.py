@@ -20,14 +20,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.ingest.poll_input import Fetched
 from monitor.ingest.prepare import prepare_batch
-from monitor.ingest.source import Fetched
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.upper_bound import BucketRule, compute_most_numbers
 from monitor.ticks.collect_answers import Decider
 from monitor.time.clock import SteppedClock

@@ -30,7 +30,7 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Since, Stamps
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.records.output_records import OutputRecord

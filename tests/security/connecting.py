@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedKafka
 
 

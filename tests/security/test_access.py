@@ -14,7 +14,7 @@ import pytest
 
 from monitor.config import load_config
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedKafka
 from tests.security.connecting import (
     by_certificate,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.ingest.reader import run_reader
+from monitor.ingest.reading_thread import run_reader
 from monitor.kafka.connections import KafkaConnections
 
 pytestmark = pytest.mark.long
@@ -42,7 +42,7 @@ def test_pauses_grow_despite_slow_steps(caplog: pytest.LogCaptureFixture, eventu
     """Pauses double after each failure, although successful steps take longer than the first pauses."""
     stop = threading.Event()
     thread = threading.Thread(target=run_reader, args=(_SlowReader(stop), stop, lambda _waiting: None), daemon=True)
-    with caplog.at_level(logging.WARNING, "monitor.ingest.reader"):
+    with caplog.at_level(logging.WARNING, "monitor.ingest.reading_thread"):
         thread.start()
         try:
             eventually(lambda: len(caplog.messages) >= 5, deadline_seconds=30)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers.jars import fetch_kafka
 from monitor.time.clock import SystemClock
 from monitor.time.instants import SECOND, format_instant

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 import redis
 
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.replay.driver import prepare_empty
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.preflight import Preflight

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
 from monitor.observe.failpoints import arm, disarm
 from monitor.operate.servers import EmbeddedKafka, NodeSettings
 from monitor.records.output_records import OutputRecord

@@ -13,7 +13,7 @@ from monitor.kafka.topics import create_topics
 from monitor.observe.health import Health
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.replay.driver import Replay
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.service.keep_running import prepare
 from monitor.service.preflight import Preflight
 from monitor.service.wiring import Service, create_noise, create_store

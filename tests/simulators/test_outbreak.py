@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from monitor.privacy import over_time, upper_bound
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.upper_bound import BucketRule
 from monitor.time.instants import DAY

@@ -23,8 +23,8 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
-from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
+from monitor.ledger.ledger_state import LedgerState
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.store.hashing import PersonHasher

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.replay import driver
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.wiring import Settings

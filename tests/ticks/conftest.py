@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.reader import read_partition
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedValkey
 from monitor.records.output_records import TYPE_PREFIX
 from monitor.records.owner_record import make_ledger_record

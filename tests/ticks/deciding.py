@@ -11,7 +11,7 @@ import numpy as np
 
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Stamps
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.collect_answers import Decider, Decision

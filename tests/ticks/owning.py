@@ -11,10 +11,10 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.reader import read_partition
-from monitor.ledger.state import LedgerState
-from monitor.ledger.writer import TRANSACTIONAL_ID_PREFIX
-from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
+from monitor.ledger.append_to_ledger import TRANSACTIONAL_ID_PREFIX
+from monitor.ledger.ledger_state import LedgerState
+from monitor.ledger.read_ledger import read_partition
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.records.output_records import LEDGER, OWNER, OutputRecord
 from monitor.records.signed_notes import Signer
 from monitor.ticks.collect_answers import Decision

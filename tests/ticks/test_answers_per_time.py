@@ -16,7 +16,7 @@ from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Stamps
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.at_times import Number
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision

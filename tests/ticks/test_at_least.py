@@ -16,8 +16,8 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.ledger_state import LedgerState
 from monitor.ledger.payment_in_period import CarriedOverTimes
-from monitor.ledger.state import LedgerState
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.instants import parse_instant

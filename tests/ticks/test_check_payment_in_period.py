@@ -23,10 +23,10 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.locations import Registry, find_shard
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.ledger_state import LedgerState
 from monitor.ledger.payment_in_period import declare_charges
-from monitor.ledger.reader import LedgerReader
-from monitor.ledger.state import LedgerState
-from monitor.ledger.writer import Writer
+from monitor.ledger.read_ledger import LedgerReader
 from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payment_of_one_person import compute_over_time_payment

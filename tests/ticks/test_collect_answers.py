@@ -13,7 +13,7 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import parse_instant
 from tests.builders import replace_monitors

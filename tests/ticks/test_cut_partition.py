@@ -8,8 +8,8 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.kinds.evidence import Evidence
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.ledger.payment_in_period import declare_charges
-from monitor.ledger.state import LedgerState, OwnerTerms
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import NOT_SIGNED, LedgerTopic, OwnerRecords
 from monitor.time.instants import SECOND

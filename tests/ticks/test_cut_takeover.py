@@ -12,7 +12,7 @@ import pytest
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.reader import is_committed
+from monitor.ledger.read_ledger import is_committed
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import LedgerTopic, Owner
 from tests.kit.topics import read_topic

@@ -26,10 +26,10 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.reader import is_from
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
+from monitor.ledger.read_ledger import is_from
 from monitor.privacy.dwell import DwellRule
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.records.checkpoints import NOT_IN_THE_TREE
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import OwnerRecord, make_ledger_record

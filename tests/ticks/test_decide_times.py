@@ -11,7 +11,7 @@ from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.privacy.at_times import Number
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import parse_instant

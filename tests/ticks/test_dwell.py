@@ -15,8 +15,8 @@ from monitor.kinds.dwell.record import DwellSnapshot
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.ledger_state import LedgerState
 from monitor.ledger.payment_in_period import declare_charges
-from monitor.ledger.state import LedgerState
 from monitor.privacy.dwell import DwellRule
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision

@@ -16,8 +16,8 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.hot_spots.record import HotSpotsSnapshot
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, OwnerTerms
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.schedule import Schedule

@@ -25,8 +25,8 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.locations import find_shard
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.ledger_state import LedgerState, Spent
 from monitor.ledger.payment_in_period import PeriodPayments, declare_charges
-from monitor.ledger.state import LedgerState, Spent
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payment_of_one_person import compute_over_time_payment
 from monitor.records.output_records import OutputRecord

@@ -18,7 +18,7 @@ from kafka import TopicPartition
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.facts import OffsetRange
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
 from monitor.operate.servers import EmbeddedKafka, NodeSettings
 from monitor.operate.servers.kafka import Quorum
 from monitor.records.output_records import OutputRecord

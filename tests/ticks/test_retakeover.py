@@ -11,8 +11,8 @@ import pytest
 from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.reader import read_partition
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.read_ledger import read_partition
 from monitor.records.output_records import OutputRecord
 from monitor.time.clock import SteppedClock
 from tests.kit.topics import recreate_topic

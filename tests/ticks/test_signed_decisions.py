@@ -17,8 +17,8 @@ from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import OVER_TIME, make_over_time_record
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.ledger.ledger_state import LedgerState
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.output_records import OutputRecord, make_record

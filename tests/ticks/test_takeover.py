@@ -18,10 +18,10 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.ledger.payment_in_period import declare_charges
-from monitor.ledger.reader import LedgerReader, read_partition
-from monitor.ledger.state import LedgerState, OwnerTerms
-from monitor.ledger.writer import Writer
+from monitor.ledger.read_ledger import LedgerReader, read_partition
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.time.clock import SteppedClock

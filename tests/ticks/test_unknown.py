@@ -18,7 +18,7 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import OffsetRange
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.records.unknown_causes import (
     CAUSES,
     FACTS_MISSING,

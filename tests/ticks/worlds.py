@@ -13,7 +13,7 @@ from typing import Any, cast
 from monitor.errors import UnreachableError
 from monitor.kinds.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.observe.update_service_metrics import Metrics
 from monitor.records.output_records import OutputRecord
 from monitor.store.redis_store import RedisStore

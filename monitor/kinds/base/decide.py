@@ -16,7 +16,7 @@ from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import BucketCount, Question, Since, Window
 from monitor.kinds.parameters import Parameters
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.records.output_records import OutputRecord
 
 

@@ -17,7 +17,7 @@ from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import OverTimeWriter
 from monitor.kinds.parameters import Parameters
 from monitor.privacy import over_time
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.unknown_causes import FACTS_MISSING

@@ -15,7 +15,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy import upper_bound
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.privacy.over_time import Mark
 from monitor.privacy.upper_bound import BucketRule, Number
 from monitor.records.output_records import OutputRecord, name_answer

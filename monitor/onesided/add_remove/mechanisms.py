@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from monitor.errors import PrivacyError
 from monitor.onesided.mechanisms import AsymmetricGeometric
 from monitor.onesided.osdp.mechanisms import Counts
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 Side = Literal["addition", "removal"]
 

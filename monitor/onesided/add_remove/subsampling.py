@@ -19,7 +19,7 @@ from monitor.errors import CountsError, PrivacyError
 from monitor.onesided.counts import as_counts
 from monitor.onesided.osdp.mechanisms import TruthfulSample
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 R = TypeVar("R")
 

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from monitor.errors import BoundsError, EpsilonError, ExactnessError, InsecureNoiseError, PrivacyError
 from monitor.onesided.bounded.means import as_rows
 from monitor.privacy.epsilon import require_drawable
-from monitor.privacy.noise import Noise
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.one_sided_noise import Noise
+from monitor.privacy.two_sided_noise import draw_two_sided
 
 _MOST_ROUNDS: Final = 400
 """A round accepts each draw with a chance above 1/3, so only a broken source needs more rounds."""

@@ -29,9 +29,9 @@ import numpy as np
 
 from monitor.errors import BoundsError, CountsError, ExactnessError, NoDataError
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from monitor.privacy.sum_and_count import SumAndCountRule
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.two_sided_noise import draw_two_sided
 
 Pair = tuple[int, int]
 

@@ -39,8 +39,8 @@ from monitor.onesided.counts import as_counts
 from monitor.onesided.osdp.composition import Neighbours
 from monitor.onesided.osdp.mechanisms import Counts
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.one_sided_noise import Noise
+from monitor.privacy.two_sided_noise import draw_two_sided
 
 Costs = tuple[NDArray[np.int64], ...]
 """Element k has the cost of each bucket of length 2^k by its first bin, in units of 1/`unit`."""

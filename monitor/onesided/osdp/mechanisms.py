@@ -21,8 +21,8 @@ from monitor.errors import CountsError
 from monitor.onesided.counts import as_counts
 from monitor.onesided.estimates import margin
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
-from monitor.privacy.noise import Noise
-from monitor.privacy.two_sided import draw_two_sided
+from monitor.privacy.one_sided_noise import Noise
+from monitor.privacy.two_sided_noise import draw_two_sided
 
 R = TypeVar("R", bound=Hashable)
 Counts = Sequence[int] | NDArray[np.int64]

@@ -28,7 +28,7 @@ from monitor.onesided.counts import as_counts
 from monitor.onesided.osdp.dawa import Buckets, Dawa, measure_costs, require_share, sum_buckets
 from monitor.onesided.osdp.mechanisms import Counts, OneSidedHistogram, TruthfulSample
 from monitor.privacy.epsilon import parse_epsilon
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 Primitive = Callable[[Fraction, NDArray[np.int64], Noise], NDArray[np.int64]]
 """A function that returns an OSDP histogram of the non-sensitive records at an ε."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.operate.check.live_report import Silence
 from monitor.privacy.over_time import OverTimeRule, find_next_answer_tick, may_answer
 

@@ -11,7 +11,7 @@ import msgspec
 
 from monitor.errors import UsageError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.records.output_records import OutputRecord
 
 _BEFORE_ALL: Final = -(2**62)

@@ -19,7 +19,7 @@ import redis
 from kafka import TopicPartition
 
 from monitor.kafka.groups import name_release_group
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import ROOT, read_shell_lines

@@ -28,7 +28,7 @@ from monitor.onesided.add_remove.variances import (
 )
 from monitor.onesided.estimates import noise_variance, unbiased
 from monitor.onesided.osdp.exclusion import Law, worst_ratio
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from tests.privacy.laws import HALF, ONE, Given, laws_of, one_sided, parity
 
 pytestmark = pytest.mark.long

@@ -20,7 +20,7 @@ from monitor.errors import (
 )
 from monitor.onesided.bounded.gaussian import CorrelatedSums, IndependentSums, draw_gaussian
 from monitor.onesided.bounded.variances import correlated_ratio
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from tests.privacy.laws import HALF, Given
 
 pytestmark = pytest.mark.long

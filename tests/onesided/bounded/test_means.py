@@ -25,7 +25,7 @@ from monitor.onesided.bounded.variances import (
     paired_sum,
     staircase,
 )
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.sum_and_count import SumAndCountRule
 from tests.privacy.laws import ONE, Given, align
 

@@ -31,7 +31,7 @@ from monitor.onesided.osdp.mechanisms import (
     TruthfulSample,
 )
 from monitor.onesided.osdp.policies import OneSidedPolicy, Records
-from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from tests.privacy.laws import HALF, ONE, Given, align, laws_of, one_sided, two_sided, worst
 
 UNIVERSE = ("lounge", "office", "hall")

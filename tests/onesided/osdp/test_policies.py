@@ -14,7 +14,7 @@ from monitor.onesided.mechanisms import AsymmetricGeometric
 from monitor.onesided.osdp.exclusion import Law, one_sided_loss, worst_ratio
 from monitor.onesided.osdp.policies import OneSidedPolicy, Records, from_asymmetric, minimum_relaxation
 from monitor.onesided.policies import Policy, RecordPolicy
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 from tests.privacy.laws import HALF, ONE, laws_of, two_sided
 
 UNIVERSE = ("a", "b", "c")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
 from monitor.records.visits import Fault, Reason
 from monitor.service.wiring import Settings

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from monitor.cli import main
 from monitor.operate.plan.busy_place import simulate_answered_share
 from monitor.privacy import over_time
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
 
 TICKS = 8_000

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.errors import EXIT_USAGE
 from monitor.privacy.alarm_chances import compute_belief, compute_excess
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 
 
 def run(line: str) -> Result:

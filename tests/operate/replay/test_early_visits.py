@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.ledger.reader import read_partition
+from monitor.ledger.read_ledger import read_partition
 from monitor.operate.replay import driver
 from monitor.operate.servers import EmbeddedValkey
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.records.output_records import LEDGER, OWNER, OutputRecord
 from monitor.service.wiring import Settings
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant

@@ -9,7 +9,7 @@ from typing import Any
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.over_time import Mark
 
 HALF = Fraction(1, 2)

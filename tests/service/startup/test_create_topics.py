@@ -14,7 +14,7 @@ from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import OwnerTerms
+from monitor.ledger.ledger_state import OwnerTerms
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.service.preflight import read_ledger

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.errors import PeriodError
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState
+from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.service.preflight import check_past_charges
 from tests.builders import replace_monitors

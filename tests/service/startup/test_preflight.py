@@ -14,8 +14,8 @@ from monitor.errors import LedgerError, TopicError
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime, measure_place
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import OwnerTerms
-from monitor.ledger.writer import Writer
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.ledger_state import OwnerTerms
 from monitor.privacy.over_time import Mark
 from monitor.records.owner_record import make_ledger_record
 from monitor.service.create_topics import Beginning

@@ -1,8 +1,9 @@
 """Two-sided geometric noise, exact: P[X = k] = (1 - q)/(1 + q) · q^|k|, q = e^-ε, for all integers k.
 
 This is the discrete Laplace distribution, the noise of ordinary differential privacy. It is the difference of two
-independent one-sided geometric draws, which `monitor.privacy.noise` draws exactly. Proof, for k ≥ 0 (k < 0 is the
-mirror image): P[G - G' = k] = Σ_j (1 - q) q^(j + k) · (1 - q) q^j = (1 - q)² q^k / (1 - q²) = (1 - q)/(1 + q) · q^k.
+independent one-sided geometric draws, which `monitor.privacy.one_sided_noise` draws exactly. Proof, for k ≥ 0 (k < 0
+is the mirror image): P[G - G' = k] = Σ_j (1 - q) q^(j + k) · (1 - q) q^j = (1 - q)² q^k / (1 - q²)
+= (1 - q)/(1 + q) · q^k.
 
 For an integer query that changes by at most Δ in either direction, noise at ε/Δ costs ε: |k| and |k ± Δ| differ by at
 most Δ, so the chances of any published number differ by at most the factor q^-Δ with q = e^(-ε/Δ), which is e^ε. For
@@ -16,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.privacy.noise import Noise
+from monitor.privacy.one_sided_noise import Noise
 
 
 def draw_two_sided(noise: Noise, epsilon: Fraction, size: int) -> NDArray[np.int64]:

@@ -2,8 +2,8 @@
 
 The method is inversion by table. Let u be a uniform real in [0, 1), of which only the first bits are drawn. G is the
 number of k ≥ 1 with u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), which
-`monitor.privacy.exact` computes exactly. If the integer is less than the floor, u is less than e^(-εk); if it is
-greater, u is greater. If they are equal, more bits of both are computed until they differ. So the distribution is
+`monitor.privacy.exact_thresholds` computes exactly. If the integer is less than the floor, u is less than e^(-εk); if
+it is greater, u is greater. If they are equal, more bits of both are computed until they differ. So the distribution is
 exact, however many bits are drawn first. Sixteen bits and one table look-up decide nearly all draws. The other draws
 are extended to 64 bits, and by another 64 bits after each tie. The bits of u are fair and independent, so drawing them
 only on demand does not change the distribution.
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import InsecureNoiseError, PrivacyError
 from monitor.privacy.epsilon import require_drawable
-from monitor.privacy.exact import floor_exp, floor_odds
+from monitor.privacy.exact_thresholds import floor_exp, floor_odds
 
 Floor = Callable[[int], int]
 """A real number c in (0, 1), given as bits ↦ floor(2^bits · c)."""

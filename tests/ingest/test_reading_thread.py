@@ -7,8 +7,8 @@ from contextlib import closing, suppress
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.ingest import reader as reader_module
-from monitor.ingest.source import InputLog
+from monitor.ingest import reading_thread as reader_module
+from monitor.ingest.poll_input import InputLog
 from tests.conftest import Eventually
 from tests.ingest.world import NOW_SLOT, Drain, World, persons, read_committed
 
@@ -177,8 +177,8 @@ def test_transaction_end_on_a_quiet_partition(world: World, drain: Drain, monkey
 
     Less than a twentieth of the busy partition has been fetched by then.
     """
-    monkeypatch.setattr("monitor.ingest.source.PARTITION_FETCH_BYTES", 64 * 1_024)
-    monkeypatch.setattr("monitor.ingest.source.RECORDS_PER_POLL", 50)
+    monkeypatch.setattr("monitor.ingest.poll_input.PARTITION_FETCH_BYTES", 64 * 1_024)
+    monkeypatch.setattr("monitor.ingest.poll_input.RECORDS_PER_POLL", 50)
     world.create(2)
     world.put(persons(10_000, "busy"), partition=0)
     with closing(world.connections.create_producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
@@ -239,7 +239,7 @@ def produce(world: World, label: str) -> None:
 
 def test_stop_in_a_backlog(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
     """A reader that stops in a backlog finishes its batch, and the next reader continues."""
-    monkeypatch.setattr("monitor.ingest.source.RECORDS_PER_POLL", 20)
+    monkeypatch.setattr("monitor.ingest.poll_input.RECORDS_PER_POLL", 20)
     world.create()
     world.put(persons(600))
     with world.running():

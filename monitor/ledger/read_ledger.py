@@ -21,7 +21,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.transactions import FetchedBatch, read_batches
 from monitor.kinds.all_records import read_record
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, Spent
+from monitor.ledger.ledger_state import LedgerState, Spent
 from monitor.records.output_records import OutputRecord
 
 log = logging.getLogger(__name__)

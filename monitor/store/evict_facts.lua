@@ -2,11 +2,11 @@
 -- Evict facts that are no longer counted, record the eviction in the shard's hash, and renew the expiry of the rest if
 -- an eighth of it has passed. (Renewing it at each tick would write a line to the append-only file for each key.)
 --
--- KEYS[1..3]         as in begin.lua
+-- KEYS[1..3]         as in begin_progress.lua
 -- KEYS[4..3+w]       the windows, then the reports and buckets of rows
 -- KEYS[4+w..3+w+d]   sets of designated times to delete, of people and of lengths
 -- KEYS[4+w+d..]      the sets of designated times to keep
--- ARGV[1]            expiry of meta in seconds, as ARGV[4] in begin.lua
+-- ARGV[1]            expiry of meta in seconds, as ARGV[4] in begin_progress.lua
 -- ARGV[2]            w: the number of windows, reports and buckets
 -- ARGV[3]            d: the number of sets to delete
 -- ARGV[4]            evicted_before: facts about slots before this one are removed

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest.dead_letters import Value
-from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.poll_input import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.conftest import Eventually

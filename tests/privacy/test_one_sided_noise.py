@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import EpsilonError, InsecureNoiseError, PrivacyError
-from monitor.privacy.exact import floor_exp, floor_odds
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy, SystemEntropy
+from monitor.privacy.exact_thresholds import floor_exp, floor_odds
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy, SystemEntropy
 
 pytestmark = pytest.mark.long
 

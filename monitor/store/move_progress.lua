@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Move a partition's progress in a shard, forward or back, and raise `complete_from`, in one step.
 --
--- KEYS and ARGV as in begin.lua.
+-- KEYS and ARGV as in begin_progress.lua.
 --
 -- Returns the partition's progress.
 

@@ -1,8 +1,8 @@
 #!lua
 -- Move facts stamped up to a slot into the windows, after the tick before this slot has been decided.
 --
--- KEYS[1..3]  as in begin.lua
--- ARGV[1..4]  as in begin.lua
+-- KEYS[1..3]  as in begin_progress.lua
+-- ARGV[1..4]  as in begin_progress.lua
 -- ARGV[5]     the slot
 --
 -- If the slot has not begun, this opens the present slot instead.

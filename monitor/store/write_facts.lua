@@ -1,9 +1,9 @@
 #!lua
 -- Add a batch's facts to a shard, and advance its progress.
 --
--- KEYS[1..3]       as in begin.lua
+-- KEYS[1..3]       as in begin_progress.lua
 -- (The script computes the keys of windows and designated times from the facts. They have the same hash tag.)
--- ARGV[1..4]       as in begin.lua
+-- ARGV[1..4]       as in begin_progress.lua
 -- ARGV[5]          n: the number of ranges
 -- ARGV[6..5+3n]    by range: the field of the partition's progress, start, end
 -- ARGV[6+3n..]     by portion of facts: s, r, b, p, q or d (common.lua), the stamp, the packed facts

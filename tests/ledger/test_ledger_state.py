@@ -18,9 +18,9 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.state import LedgerState, OwnerTerms
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.privacy.at_times import Number
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
 from monitor.records.charges_record import Charges
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from monitor.errors import PrivacyError
-from monitor.privacy.exact import floor_exp, floor_odds
+from monitor.privacy.exact_thresholds import floor_exp, floor_odds
 
 pytestmark = pytest.mark.long
 
