@@ -11,7 +11,7 @@ from msgspec import UNSET
 from monitor.client.answer_types import Answer
 from monitor.client.designated_time import AtTime
 from monitor.client.fold_records import AlertChange, BoundChange, Change, SubscriberView, TotalChange
-from monitor.client.strength import STRENGTHS, count_draws, judge_strength
+from monitor.client.strength import count_draws, describe_strength, judge_strength
 from monitor.kinds.base.designated_times.record import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.kinds.upper_bound.record import UpperBoundAlert
@@ -106,7 +106,7 @@ class Words:
         text = f"alarm on {moment(alarm.as_of or 0)}, {text}"
         if alarm.strength is None or alarm.about is None:
             return text
-        return f"{text}, {STRENGTHS[alarm.strength]} {alarm.about.threshold}"
+        return f"{text}, {describe_strength(alarm.strength, alarm.about.threshold)}"
 
     def too_old(self, as_of: str) -> str:
         """Describe an item whose answer is no longer valid."""
@@ -150,12 +150,12 @@ class Words:
 
 
 def _describe_strength(alert: OverTimeAlert, draws: float) -> str:
-    """Return how far above its threshold a noisy count is."""
-    return f"{STRENGTHS[judge_strength(alert.p_value or 0, draws)]} {alert.threshold}"
+    """Return whether the threshold was reached, as far as a noisy count says."""
+    return describe_strength(judge_strength(alert.p_value or 0, draws), alert.threshold)
 
 
 def _describe_bounds(at: AtTime, place: str, draws: float, people: str = "") -> str:
-    """Return the certain bounds of a count as text, and how far above the threshold a noisy count is.
+    """Return the certain bounds of a count as text, and whether the threshold was reached.
 
     A lower bound of 0 has no information, so it is left out.
     """
@@ -172,10 +172,10 @@ def _describe_bounds(at: AtTime, place: str, draws: float, people: str = "") -> 
 
 
 def _describe_latest(at: AtTime, place: str, draws: float) -> str:
-    """Return how far above the threshold the latest noisy count of a location is, and since when it counts."""
+    """Return whether the latest noisy count of a location reached the threshold, and since when it counts."""
     *earlier, latest = at.noisy[place].numbers
     p_value = compute_p_value(latest.epsilon or at.sample.epsilon, at.sample.threshold, latest.noisy_count)
-    strength = f"{STRENGTHS[judge_strength(p_value, draws)]} {at.sample.threshold}"
+    strength = describe_strength(judge_strength(p_value, draws), at.sample.threshold)
     return f"{latest.noisy_count} of them since the alarm before, {strength}" if earlier else strength
 
 

@@ -10,8 +10,12 @@ from monitor.time.instants import YEAR
 
 Strength = Literal["far_above", "just_above"]
 
-STRENGTHS: Final[dict[Strength, str]] = {"far_above": "far above", "just_above": "just above"}
-"""The strengths in words, before a threshold."""
+_STRENGTHS: Final[dict[Strength, str]] = {"far_above": "very likely", "just_above": "perhaps"}
+
+
+def describe_strength(strength: Strength, threshold: int) -> str:
+    """Return in words whether the threshold was reached, such as "very likely 60 or more"."""
+    return f"{_STRENGTHS[strength]} {threshold} or more"
 
 
 def judge_strength(p_value: float, draws: float) -> Strength:

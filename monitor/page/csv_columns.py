@@ -35,7 +35,7 @@ COLUMNS: Final = {
     "last_alarm_as_of": Column("datetime", "When the latest alarm that still counts was published."),
     "last_alarm_at_most": Column("integer", f"A certain upper bound of the {_PEOPLE}, of that alarm."),
     "p_value": Column("number", "Of an alarm: the largest chance per update that noise alone makes it as high."),
-    "strength": Column("string", "Of an alarm: how far it is above the threshold.", get_args(Strength)),
+    "strength": Column("string", "Of an alarm: very likely or perhaps at the threshold.", get_args(Strength)),
     "last_alarm_p_value": Column("number", "As p_value, of the latest alarm that still counts."),
     "last_alarm_strength": Column("string", "As strength, of the latest alarm that still counts.", get_args(Strength)),
     "counted_since": Column("datetime", "Of a count since an alarm: its start."),
@@ -50,7 +50,7 @@ COLUMNS: Final = {
     "resumes_at": Column("datetime", "Until when a paused place has no new number."),
     "last_alarm_end": Column("datetime", "As end, of the latest alarm that still counts."),
     "last_alarm_threshold": Column("integer", "As threshold, of the latest alarm that still counts."),
-    "likely_at_least": Column("integer", "Of an alarm far above the level: at least so many people, with 95 %."),
+    "likely_at_least": Column("integer", "Of an alarm that is far_above: so many people or more, with 95 %."),
     "last_alarm_likely_at_least": Column("integer", "As likely_at_least, of the latest alarm that still counts."),
     "reported_percent": Column("integer", "Of a place that is safe so far: how many percent of the reports have come."),
 }

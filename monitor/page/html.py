@@ -231,6 +231,7 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
         "name": place.name,
         "state": place.level,
         "mark": place.mark,
+        "label": words.label(place.mark, place.leading),
         "lines": words.list_lines(place.leading, place.find_reason(place.leading), place.alarms),
         "answers": [
             _describe_answer(answer, place, words, leads=number == 0) for number, answer in enumerate(place.statements)
@@ -244,7 +245,7 @@ def _describe_answer(answer: Answer, place: Place, words: Words, *, leads: bool)
     means, not_, act = words.list_sections(answer, place.find_reason(answer))
     return {
         "state": answer.state,
-        "mark": place.find_mark(answer),
+        "label": words.label(place.find_mark(answer), answer),
         "question": words.phrase_question(answer.about) if answer.about else "",
         "sections": [means, act, not_] if leads else [means, not_],
         "as_of": words.format_time(answer.as_of),

@@ -129,6 +129,10 @@ class Words:
         end = self.format_time(answer.about.end if answer.about else None)
         return self._fill(key, answer, answer.reason, end=end, what=self.summarize(answer, answer.reason))
 
+    def label(self, mark: str, answer: Answer) -> str:
+        """Return what the list calls a mark: a word, or of a place with a number only this number."""
+        return self.texts["at_most"].format(most=answer.count_at_most) if mark == "bounded" else self.texts[mark]
+
     def summarize(self, answer: Answer, reason: str) -> str:
         """Return a few words: the answer, or why there is none."""
         if answer.state == "unknown":

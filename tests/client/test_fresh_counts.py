@@ -137,7 +137,7 @@ def show(view: SubscriberView) -> Callable[[int], list[str]]:
 
 def test_fresh_count_never_reads_as_safe(view: SubscriberView, show: Callable[[int], list[str]]) -> None:
     """A "safe" since an alarm is another state, with the bounds of what was reported since and of the window."""
-    alarm = "alarm on Mon 5 Jan 07:00, at most 12 reported infected people, just above 10"
+    alarm = "alarm on Mon 5 Jan 07:00, at most 12 reported infected people, perhaps 10 or more"
     fewer = "fewer than 10 infected people reported since Mon 5 Jan 07:00"
     for record in (answer(6, FIRST, noisy_count=12), answer(7, FIRST, since=6)):
         view.add(record.headers, record.value)
@@ -165,7 +165,7 @@ def test_last_alarm_names_what_it_counts(view: SubscriberView, show: Callable[[i
     assert show(9)[0].startswith(f"places market: {alarm} an earlier alarm; ")
     record = answer(8, FIRST, SECOND, noisy_count=11, since=6)
     view.add(record.headers, record.value)
-    assert show(9)[0].startswith(f"places market: {alarm} Mon 5 Jan 07:00, just above 10; ")
+    assert show(9)[0].startswith(f"places market: {alarm} Mon 5 Jan 07:00, perhaps 10 or more; ")
 
 
 def test_news_of_fresh_counts(view: SubscriberView) -> None:

@@ -85,15 +85,19 @@ def test_bounds_about_a_time_are_certain() -> None:
 
 
 NINE, EIGHT = Number(3, 9, HALF), Number(5, 8, HALF)
-TWO_ALARMS = "at most 17 (8 of them since the alarm before, just above 8)"
+TWO_ALARMS = "at most 17 (8 of them since the alarm before, perhaps 8 or more)"
 READ = {
-    "an alarm": (publish(3, NINE), ("noisy_count", 3, 9, None, None), "at most 9 (just above 8)"),
+    "an alarm": (publish(3, NINE), ("noisy_count", 3, 9, None, None), "at most 9 (perhaps 8 or more)"),
     "a count since": (
         publish(4, NINE, since=3),
         ("below_since", 4, 9 + 7, 7, 3),
         "at most 16 (fewer than 8 reported since its alarm)",
     ),
-    "incomplete": (publish(4, NINE, complete=False), ("noisy_count", 3, 9, None, None), "at most 9 (just above 8)"),
+    "incomplete": (
+        publish(4, NINE, complete=False),
+        ("noisy_count", 3, 9, None, None),
+        "at most 9 (perhaps 8 or more)",
+    ),
     "a second alarm": (publish(5, NINE, EIGHT, since=3), ("noisy_count", 5, 9 + 8, 8, 3), TWO_ALARMS),
     "no ε left": (publish(6, NINE, EIGHT), ("noisy_count", 5, 9 + 8, 8, 3), TWO_ALARMS),
 }
@@ -124,6 +128,6 @@ def test_each_alarm_about_a_time_is_news() -> None:
     shown = "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market"
     people = "reported infected people"
     assert lines == [
-        (3, f"{shown} at most 9 {people} (just above 8)"),
-        (5, f"{shown} at most 17 {people} (8 of them since the alarm before, just above 8)"),
+        (3, f"{shown} at most 9 {people} (perhaps 8 or more)"),
+        (5, f"{shown} at most 17 {people} (8 of them since the alarm before, perhaps 8 or more)"),
     ]

@@ -69,7 +69,7 @@ def test_pause_names_end_and_last_answer(news: NewsOf, subscriber_view: Subscrib
 
 def test_news_of_a_location(news: NewsOf) -> None:
     """The news of a location is its answer, its pause, and its return."""
-    alarm = "market: at most 12 reported infected people in the last 5h (noisy), just above 10"
+    alarm = "market: at most 12 reported infected people in the last 5h (noisy), perhaps 10 or more"
     assert news([over_time("market", 7, 12)]) == [alarm]
     assert news([over_time("market", 8, 0, (7, 12))]) == ["market: paused until Mon 5 Jan 15:00, its ε is spent"]
     assert news([over_time("market", 9, 0, (7, 12))]) == []
@@ -86,12 +86,12 @@ def test_news_of_time_needs_all_shards(news: NewsOf) -> None:
     market = {"market": (2, 9)}
     assert news([snapshot(1, 2, market)]) == []
     assert news([snapshot(0, 2)]) == [
-        "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 reported infected people (just above 8)"
+        "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 reported infected people (perhaps 8 or more)"
     ]
     assert news([snapshot(0, 3), snapshot(1, 3, market)]) == []
     both = market | {"clinic": (4, 8)}
     assert news([snapshot(0, 4), snapshot(1, 4, both)]) == [
-        "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 reported infected people (just above 8)"
+        "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 reported infected people (perhaps 8 or more)"
     ]
     assert news([snapshot(0, 5), snapshot(1, 5, market, complete=False)]) == [
         "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, 1 unknown: not all visits were read in time in shard 1 of 2"
@@ -139,13 +139,13 @@ def test_state_has_one_line_per_item(news: NewsOf, subscriber_view: SubscriberVi
     text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
     assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6; places with an alarm: 1"
     assert text[1] == (
-        f"places market: at most 12 {PEOPLE} since Mon 5 Jan 02:00 (certain), just above 10: with fewer, the chance of "
-        "an answer this high is 5 %"
+        f"places market: at most 12 {PEOPLE} since Mon 5 Jan 02:00 (certain), perhaps 10 or more: with fewer, the chance "
+        "of an answer this high is 5 %"
     )
     assert text[2].endswith("(as of Mon 5 Jan 06:00)")
     assert text[3] == (
         "midday Mon 5 Jan 02:30: 3 of 4 locations safe (fewer than 8 reported infected people), market at most 9 "
-        "(just above 8); final"
+        "(perhaps 8 or more); final"
     )
 
 
@@ -192,13 +192,14 @@ def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, wor
     least = {"park": 2, "elsewhere": 1, "school": 4}
     (line,) = news([snapshot(0, 6, school, bounds=least), snapshot(1, 6, others, bounds={"market": 4})])
     assert line == (
-        f"Mon 5 Jan 02:30 midday: 1 of 4 locations safe, clinic at most 8 {PEOPLE} (just above 8), market at least 4 "
-        f"{PEOPLE} (at most 9 before later reports, just above 8), park 2 to 7 {PEOPLE}, school at least 4 {PEOPLE}"
+        f"Mon 5 Jan 02:30 midday: 1 of 4 locations safe, clinic at most 8 {PEOPLE} (perhaps 8 or more), market at "
+        f"least 4 {PEOPLE} (at most 9 before later reports, perhaps 8 or more), park 2 to 7 {PEOPLE}, school at least 4 "
+        f"{PEOPLE}"
     )
     assert news([snapshot(0, 7, school), snapshot(1, 7, others)]) == []
     assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1] == (
         "midday Mon 5 Jan 02:30: 1 of 4 locations safe (fewer than 8 reported infected people), clinic at most 8 "
-        "(just above 8), market at least 4 (at most 9 before later reports, just above 8), park 2 to 7, "
+        "(perhaps 8 or more), market at least 4 (at most 9 before later reports, perhaps 8 or more), park 2 to 7, "
         "school at least 4"
     )
 

@@ -23,7 +23,7 @@ export class Card {
     this.root.className = `card ${level}`;
     this.text.replaceChildren(
       element("p", { class: "title" }, icon(known.mark), element("bdi", { class: "name" }, this.store.names[row])),
-      element("p", { class: "state" }, this.words.texts[known.mark]),
+      element("p", { class: "state" }, this.words.label(known.mark, known)),
       ...this.words.lines(known, this.store.alarms(row)).map((line) => element("p", { class: "short" }, line)),
     );
   }

@@ -12,7 +12,7 @@ export function describe(row, { store, words }) {
   const parts = shown.map((known, index) => statement(known, words, index === 0));
   const seen = store.seen[row];
   if (store.known[row].state === "unknown" && seen) {
-    const before = { state: words.texts[markOf(seen)], as_of: words.time(seen.as_of) };
+    const before = { state: words.label(markOf(seen), seen), as_of: words.time(seen.as_of) };
     parts.unshift(element("p", { class: "before" }, words.fill("before", before)));
   }
   return parts;
@@ -28,7 +28,7 @@ function statement(known, words, leads) {
     if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name]))));
   }
   const question = known.kind && element("p", { class: "question" },
-    element("b", {}, texts[markOf(known)]), ` · ${words.question(known)}`);
+    element("b", {}, words.label(markOf(known), known)), ` · ${words.question(known)}`);
   return element("section", { class: `statement ${known.state}` }, question, interval(known, words), list);
 }
 
@@ -107,7 +107,7 @@ async function published(id, words) {
     const published = since === until ? words.time(since) : `${words.time(since)} – ${words.time(until)}`;
     const when = moment ? [words.time(moment), element("small", {}, ` (${published})`)] : [published];
     return element("li", { class: period.state }, element("span", { class: "when" }, ...when),
-      element("b", {}, words.texts[markOf(period)]), ` ${words.short(known)}`);
+      element("b", {}, words.label(markOf(period), period)), ` ${words.short(known)}`);
   });
   const bounds = history.filter((period) => period.state === "bounded");
   const monitors = [...new Set(bounds.map((period) => period.monitor))];

@@ -91,7 +91,7 @@ export class List {
       node.summary.replaceChildren(
         icon(known.mark),
         element("bdi", { class: "name" }, store.names[row], starred ? icon("star", "star") : ""),
-        element("span", { class: "state" }, words.texts[known.mark]),
+        element("span", { class: "state" }, words.label(known.mark, known)),
         ...lines.map((line) => element("span", { class: "short" }, line)),
         ...this.#notes(was, meters),
       );

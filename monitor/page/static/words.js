@@ -55,6 +55,11 @@ export class Words {
     return lines;
   }
 
+  /** What the list calls a mark: a word, or of a place with a number only this number. */
+  label(mark, known) {
+    return mark === "bounded" ? this.fill("at_most", { most: known.count_at_most }) : this.texts[mark];
+  }
+
   /** A few words: the answer, or why there is none. */
   short(known) {
     if (known.state === "unknown") return this.texts[known.reason];
