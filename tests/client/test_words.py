@@ -139,8 +139,8 @@ def test_state_has_one_line_per_item(news: NewsOf, subscriber_view: SubscriberVi
     text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
     assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6; places with an alarm: 1"
     assert text[1] == (
-        f"places market: at most 12 {PEOPLE} since Mon 5 Jan 02:00 (certain), perhaps 10 or more: with fewer, the chance "
-        "of an answer this high is 5 %"
+        f"places market: at most 12 {PEOPLE} since Mon 5 Jan 02:00 (certain), perhaps 10 or more: with fewer, the "
+        "chance of an answer this high is 5 %"
     )
     assert text[2].endswith("(as of Mon 5 Jan 06:00)")
     assert text[3] == (
@@ -193,8 +193,8 @@ def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, wor
     (line,) = news([snapshot(0, 6, school, bounds=least), snapshot(1, 6, others, bounds={"market": 4})])
     assert line == (
         f"Mon 5 Jan 02:30 midday: 1 of 4 locations safe, clinic at most 8 {PEOPLE} (perhaps 8 or more), market at "
-        f"least 4 {PEOPLE} (at most 9 before later reports, perhaps 8 or more), park 2 to 7 {PEOPLE}, school at least 4 "
-        f"{PEOPLE}"
+        f"least 4 {PEOPLE} (at most 9 before later reports, perhaps 8 or more), park 2 to 7 {PEOPLE}, school at "
+        f"least 4 {PEOPLE}"
     )
     assert news([snapshot(0, 7, school), snapshot(1, 7, others)]) == []
     assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1] == (

@@ -27,7 +27,9 @@ const { Words } = await import(process.argv[1]);
 const [language, texts, now, answers, since] = JSON.parse(process.argv[2]);
 const words = new Words(texts, language, "Asia/Tokyo");
 words.now = now;
-const describe = (answer) => [words.short(answer), ...words.lines(answer, []), ...words.sections(answer).flat()];
+const label = (answer) => words.label(answer.state === "bounded" ? "bounded" : "so_far", answer);
+const listTexts = (answer) => [...words.lines(answer, []), ...words.sections(answer).flat()];
+const describe = (answer) => [label(answer), words.short(answer), ...listTexts(answer)];
 const [below, ...alarms] = since;
 console.log(JSON.stringify([answers.map(describe), alarms.map((alarm) => words.lines(below, [alarm]))]));
 """
@@ -74,6 +76,7 @@ ALARMS: Final = tuple(  # the one since which it counts, and another one
 def describe(words: Words, answer: Answer) -> list[str]:
     sections = words.list_sections(answer, answer.reason)
     return [
+        words.label("bounded" if answer.state == "bounded" else "so_far", answer),
         words.summarize(answer, answer.reason),
         *words.list_lines(answer, answer.reason, []),
         *(text for section in sections for text in section),
@@ -105,11 +108,11 @@ def test_count_since_an_alarm_is_no_all_clear(language: Language) -> None:
     """Below the threshold since an alarm has other words than safe, says since when, and advises as for the alarm."""
     words, answer = Words(read_texts(language)), ANSWERS["below, with a bound of the window"]
     below, safe = describe(words, answer), describe(words, ANSWERS["safe"])
-    assert words.format_time(SINCE) in below[0]
-    assert "120" in below[0]
+    assert words.format_time(SINCE) in below[1]
+    assert "120" in below[1]
     assert read_texts(language)["safe_do"] in safe
     assert read_texts(language)["safe_do"] not in below
-    assert below[0] != safe[0]
+    assert below[1] != safe[1]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -159,6 +162,13 @@ def test_advice_to_avoid_ends(language: Language) -> None:
     texts, alarm = read_texts(language), ANSWERS["an alarm far above"]
     for now, advised in ((4 * DAY, True), (4 * DAY + 1, False)):
         assert (texts["avoid"] in "".join(describe(Words(texts, now=now), alarm))) is advised
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_bound_is_called_by_its_number(language: Language) -> None:
+    """A place with an upper bound alone has its number in place of a state, which "upper bound" would not explain."""
+    words, bound = Words(read_texts(language)), ANSWERS["an upper bound"]
+    assert words.label("bounded", bound) == read_texts(language)["at_most"].format(most=90)
 
 
 def test_likely_range_only_far_above() -> None:
