@@ -104,9 +104,10 @@ class Words:
             began = moment(to_instant(since)) if since else "an earlier alarm"
             text = f"at most {alarm.since_at_most} {_SINCE} {began}"
         text = f"alarm on {moment(alarm.as_of or 0)}, {text}"
-        if alarm.strength is None or alarm.about is None:
+        threshold = None if alarm.about is None else alarm.about.threshold
+        if alarm.strength is None or threshold is None:
             return text
-        return f"{text}, {describe_strength(alarm.strength, alarm.about.threshold)}"
+        return f"{text}, {describe_strength(alarm.strength, threshold)}"
 
     def too_old(self, as_of: str) -> str:
         """Describe an item whose answer is no longer valid."""
