@@ -95,6 +95,9 @@ class PageSettings(Section):
     """The public page: what it keeps, shows and says. It needs no secret of the service."""
 
     title: Line | None = Field(default=None, description="the title of the page; absent: a title in each language")
+    language: Language = Field(
+        default="en", description="the language of the start page, and of the page and the feed of each place"
+    )
     timezone: Timezone | None = Field(
         default=None, description="the time zone of all times on the page; absent: that of the monitors, or else UTC"
     )

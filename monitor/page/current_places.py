@@ -141,6 +141,12 @@ def find_mark(answer: Answer) -> Mark:
     return answer.strength
 
 
+def distinguish(answer: Answer) -> tuple[object, ...]:
+    """Return an answer with what `==` leaves out: the ε of places may differ, and with it how strong an alarm is."""
+    alarms = filter(None, (answer, answer.last_alarm))
+    return answer, *((alarm.p_value, alarm.strength) for alarm in alarms)
+
+
 def _show(state: State) -> State:
     return "unknown" if state == "paused" else state
 

@@ -1,4 +1,4 @@
-"""The Atom feeds of the alarms that still count (RFC 4287), of all places and of each one, in each language."""
+"""The Atom feeds of the alarms that still count (RFC 4287): of all places in each language, and of each place."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _NOT_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def name_feed(language: Language, about: Place | None = None) -> str:
-    """Return the name of the feed in a language: of all places, or about one."""
-    return f"{'alarms' if about is None else name_place(about.location.id)}-{language}.atom"
+    """Return the name of a feed: of all places in a language, or about one place."""
+    return f"alarms-{language}.atom" if about is None else f"{name_place(about.location.id)}.atom"
 
 
 def write_feed(

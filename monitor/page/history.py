@@ -1,6 +1,8 @@
 """What was published about one place: per monitor, the periods in which its answer stayed the same.
 
-Hot spots are left out, because they are compared with no threshold.
+Hot spots are left out, because they are compared with no threshold. A history changes only if an answer does, so that
+the files of most places stay as they are: a period has no `since` if it began before what is kept, and no `until` if no
+other answer followed.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ class Histories:
     earlier: Sequence[Registry] = ()
     _times: dict[str, list[_Time]] = field(default_factory=dict)
 
+    @property
+    def _kept_since(self) -> int:
+        """The as_of up to which the records of a tick may be incomplete. A period that begins then may be longer."""
+        return self.board.oldest + self.parameters.grid.length
+
     def list_periods(self, location_id: str, row: int) -> Periods:
         """Return the periods of a place, the latest moment first."""
         periods: Periods = []
@@ -44,7 +51,7 @@ class Histories:
             if monitor.scope == "place" and row in monitor.needed.rows:
                 entries = self.board.list_by_key(f"{monitor.name}/{location_id}")
                 answers = ((entry.as_of, entry.said or NOT_UNDERSTOOD) for entry in entries)
-                periods += _join(_describe(monitor), answers)
+                periods += _join(_describe(monitor), answers, self._kept_since)
             elif monitor.scope == "shard":
                 for time in self._list_times(monitor):
                     periods += time.list_periods(location_id, known)
@@ -62,7 +69,10 @@ class Histories:
                 read = [(entry.as_of, entry.snapshot) for entry in self.board.list_by_key(key) if entry.snapshot]
                 by_time.setdefault(key.split("/")[1], []).extend(read)
             described = _describe(monitor)
-            self._times[monitor.name] = [_Time({**described, "time": time}, read) for time, read in by_time.items()]
+            since = self._kept_since
+            self._times[monitor.name] = [
+                _Time({**described, "time": time}, read, since) for time, read in by_time.items()
+            ]
         return self._times[monitor.name]
 
 
@@ -72,6 +82,7 @@ class _Time:
 
     about: Mapping[str, Any]
     read: list[tuple[int, Snapshot]]
+    kept_since: int
     _unlisted: dict[tuple[Any, ...], Periods] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -91,30 +102,32 @@ class _Time:
 
     def _join(self, location_id: str, shards: Mapping[int, int], known: Collection[str]) -> Periods:
         selected = ((as_of, one) for as_of, one in self.read if shards[one.shards] == one.shard)
-        return _join(self.about, ((as_of, _read_snapshot(one, location_id, known)) for as_of, one in selected))
+        answers = ((as_of, _read_snapshot(one, location_id, known)) for as_of, one in selected)
+        return _join(self.about, answers, self.kept_since)
 
 
 def _describe(monitor: Monitor) -> dict[str, Any]:
     return {"monitor": monitor.name, "kind": monitor.kind}
 
 
-def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, Mapping[str, Any]]]) -> Periods:
+def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, Mapping[str, Any]]], kept_since: int) -> Periods:
     """Return the periods of equal answers: `since` and `until` are the as_of of the first and the last of them."""
     periods: Periods = []
-    previous: Mapping[str, Any] | None = None
+    previous: tuple[int, Mapping[str, Any] | None] = 0, None
     for as_of, answer in answers:
-        at = format_instant(as_of)
-        if answer == previous:
-            periods[-1]["until"] = at
-        else:
-            periods.append({**about, **answer, "since": at, "until": at})
-        previous = answer
+        if answer != previous[1]:
+            if periods:
+                periods[-1]["until"] = format_instant(previous[0])
+            since = {"since": format_instant(as_of)} if periods or as_of > kept_since else {}
+            periods.append({**about, **answer, **since})
+        previous = as_of, answer
     return periods
 
 
 def _find_moment(period: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the sort key of a period: the designated time or else its start, then when it was published."""
-    return period.get("time", period["since"]), period["since"], period["monitor"]
+    since = period.get("since", "")
+    return period.get("time", since), since, period["monitor"]
 
 
 def _read_snapshot(snapshot: Snapshot, location_id: str, known: Collection[str]) -> Mapping[str, Any]:

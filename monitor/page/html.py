@@ -7,7 +7,7 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -15,14 +15,17 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from monitor.client.answer_types import Answer, State
-from monitor.config import Config
+from monitor.config import Config, Location
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.kinds.all_words import find_words
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
-from monitor.page.current_places import MARKS, STATES, Expected, Place, Recount
+from monitor.page.current_places import MARKS, STATES, Expected, Place, Recount, distinguish
 from monitor.page.feed import name_feed, write_feed
+from monitor.page.history import Periods
 from monitor.page.languages import Texts, Words, format_machine_time
+from monitor.page.place_history import describe_period, draw_curves
+from monitor.page.replace_files import name_place
 from monitor.page.scripts_and_styles import Static
 from monitor.privacy.alarm_chances import compute_belief, find_most_noise
 from monitor.privacy.epsilon import format_epsilon
@@ -60,6 +63,9 @@ def round_seconds_left(left: int) -> int:
     return next((seconds for seconds in SECONDS if seconds * SECOND <= left), SECONDS[-1])
 
 
+Described = dict[tuple[object, ...], dict[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One part of the list: its language, and its number from 1. `first`: the start page, which has no own language."""
@@ -81,7 +87,7 @@ class Shown:
     """What all views show: the places in the order of the list, the latest as_of, the first expiry and the recount.
 
     `counts`: the number of places of each level; it is counted once, because a large area has hundreds of views.
-    The list may be shown for `left` seconds (one of `SECONDS`).
+    The list may be shown for `left` seconds (one of `SECONDS`). `described`: the answers in words, by language.
     """
 
     places: Sequence[Place]
@@ -90,6 +96,7 @@ class Shown:
     expires: int
     recount: Recount | None
     left: int
+    described: dict[Language, Described] = field(default_factory=dict)
 
 
 def sort_places(places: Iterable[Place]) -> list[Place]:
@@ -97,11 +104,14 @@ def sort_places(places: Iterable[Place]) -> list[Place]:
     return sorted(places, key=lambda place: (MARKS.index(place.mark), -place.alarmed_at, place.name.casefold()))
 
 
-def list_views(places: int) -> list[View]:
-    """Return all parts of the list in all languages, those that visitors see first at the beginning."""
+def list_views(places: int, start: Language) -> list[View]:
+    """Return all parts of the list in all languages, those that visitors see first at the beginning.
+
+    `start`: the language of the start page.
+    """
     numbers = range(1, count_pages(places) + 1)
     views = [View(language, number) for number in numbers for language in LANGUAGES]
-    return [View(LANGUAGES[0], first=True), *views]
+    return [View(start, first=True), *views]
 
 
 def count_pages(places: int) -> int:
@@ -141,7 +151,10 @@ def find_timezone(config: Config) -> str:
 
 
 class Html:
-    """The template of the page. `setup` is what the script needs to know, `promise` what it says about ε."""
+    """The templates of the page. `setup` is what the script needs to know, `promise` what the page says about ε.
+
+    `language`: that of the start page, and of the page and the feed of each place.
+    """
 
     def __init__(
         self,
@@ -149,6 +162,7 @@ class Html:
         setup: Mapping[str, Any],
         static: Static,
         promise: Mapping[str, Any],
+        language: Language = "en",
         expected: Expected | None = None,
     ) -> None:
         environment = Environment(
@@ -157,9 +171,9 @@ class Html:
             trim_blocks=False,
             lstrip_blocks=True,
         )
-        self._template = environment.get_template("page.html")
+        self._template, self._place = environment.get_template("page.html"), environment.get_template("place.html")
         self._texts, self._setup, self._static, self._promise = texts, setup, static, promise
-        self._expected = expected
+        self.language, self._expected = language, expected
         scripts = {language: _write_script(texts[language]) for language in LANGUAGES}
         digest = hashlib.sha256(b"".join(scripts.values())).hexdigest()[:16]
         self._names = {language: f"static/{digest}/{language}.js" for language in LANGUAGES}
@@ -173,7 +187,7 @@ class Html:
         """Return a part of the list as a page."""
         texts = self._texts[view.language]
         words = self.get_words(view.language, shown.as_of)
-        start = (view.page - 1) * PAGE_SIZE
+        start, known = (view.page - 1) * PAGE_SIZE, shown.described.setdefault(view.language, {})
         return self._template.render(
             t=texts,
             language=view.language,
@@ -189,7 +203,7 @@ class Html:
             known_until=words.format_time(shown.expires),
             states=STATES,
             counts=shown.counts,
-            places=[_describe(place, words) for place in shown.places[start : start + PAGE_SIZE]],
+            places=[_describe(place, words, known) for place in shown.places[start : start + PAGE_SIZE]],
             page=view.page,
             pages=count_pages(len(shown.places)),
             previous=View(view.language, view.page - 1).name,
@@ -209,6 +223,24 @@ class Html:
         """Return the feed of the alarms in a language. `name`: that of the monitored area. `about`: its only place."""
         return write_feed(language, self.get_words(language, None), name, places, about)
 
+    def write_place(self, location: Location, periods: Periods) -> bytes:
+        """Return the page of a place: what was published about it. It says nothing of the present, so it stays true."""
+        texts, words = self._texts[self.language], self.get_words(self.language, None)
+        name = name_place(location.id)
+        return self._place.render(
+            t=texts,
+            language=self.language,
+            policy=POLICY,
+            up="../" * name.count("/"),
+            build=self._static.build,
+            id=location.id,
+            name=location.name or location.id,
+            feed=f"{name.rpartition('/')[2]}.atom",
+            timezone=words.timezone,
+            curves=draw_curves(periods, words),
+            periods=[describe_period(period, words) for period in periods],
+        ).encode()
+
     def _draw_beliefs(self, texts: Texts) -> Markup:
         labels = Labels(texts["belief"].format(**self._promise), texts["belief_before"], texts["belief_after"])
         return Markup(draw_beliefs(self._promise["exact"], labels))  # noqa: S704  # its words are escaped
@@ -225,10 +257,16 @@ def _write_script(texts: Texts) -> bytes:
     return f"export default {json.dumps(texts, ensure_ascii=False)};\n".encode()
 
 
-def _describe(place: Place, words: Words) -> dict[str, Any]:
+def _describe(place: Place, words: Words, known: Described) -> dict[str, Any]:
+    """Describe a place. Most places have the same answers, so each combination of answers is described once."""
+    answers = tuple(distinguish(answer) for answer in (place.leading, *place.answers))
+    if answers not in known:
+        known[answers] = _describe_answers(place, words)
+    return known[answers] | {"name": place.name, "file": name_place(place.location.id)}
+
+
+def _describe_answers(place: Place, words: Words) -> dict[str, Any]:
     return {
-        "id": place.location.id,
-        "name": place.name,
         "state": place.level,
         "mark": place.mark,
         "label": words.label(place.mark, place.leading),

@@ -102,6 +102,11 @@ class Board:
             self._keys[_find_monitor(entry.key)].discard(entry.key)
 
     @property
+    def oldest(self) -> int:
+        """The as_of of the oldest record in the order in which they came; 0 without one."""
+        return self._queue[0].as_of if self._queue else 0
+
+    @property
     def ticks(self) -> list[Tick]:
         """The kept ticks in order, from `complete_since` on."""
         drawn: dict[int, int] = {}

@@ -88,7 +88,9 @@ class Page:
         )
         self.folder, static, background = Folder(out), read_static(), _read_background(settings.background)
         texts = build_texts(settings, count_noise(config, len(registry.ids)))
-        html = Html(texts, _describe_setup(config, background), static, describe_promise(config), expected)
+        html = Html(
+            texts, _describe_setup(config, background), static, describe_promise(config), settings.language, expected
+        )
         self._files = SiteFiles(self.present, self.folder, html, static, background, settings.audit_file)
         self._polled: queue.Queue[Polled | ValidConfig] = queue.Queue(_WAITING)
         self._stop = threading.Event()

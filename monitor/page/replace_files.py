@@ -8,6 +8,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -141,6 +142,7 @@ _LONGEST: Final = 120
 """The most characters of a part of a path. File systems allow 255."""
 
 
+@cache
 def name_place(location_id: str) -> str:
     """Return the name of the files of a place, without a suffix: `places/` and its id in safe characters.
 

@@ -10,7 +10,7 @@ import msgspec
 from monitor.client.answer_types import Answer
 from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import KnownPlaces
-from monitor.page.current_places import Place, Present, Snapshot, read_place
+from monitor.page.current_places import Place, Present, Snapshot, distinguish, read_place
 from monitor.page.data_files import describe_answer
 from monitor.time.instants import MILLISECOND, SECOND, format_instant
 
@@ -22,15 +22,16 @@ def list_states(places: Iterable[Place]) -> list[dict[str, Any]]:
 
     `rows` are the first and the last row of each run: [0, 4, 7, 7] are the rows 0 to 4, and 7.
     """
-    found: dict[tuple[Answer, str, int | None], list[int]] = {}
+    found: dict[tuple[object, ...], tuple[tuple[Answer, str, int | None], list[int]]] = {}
     for row, place in enumerate(places):
         for answer in place.answers:
-            runs = found.setdefault((answer, place.find_reason(answer), place.find_percent(answer)), [])
+            described = answer, place.find_reason(answer), place.find_percent(answer)
+            _described, runs = found.setdefault((*distinguish(answer), *described[1:]), (described, []))
             if runs and runs[-1] == row - 1:
                 runs[-1] = row
             else:
                 runs += (row, row)
-    return [describe_answer(*answer) | {"rows": runs} for answer, runs in found.items()]
+    return [describe_answer(*described) | {"rows": runs} for described, runs in found.values()]
 
 
 def write_states(present: Present, snapshot: Snapshot, answers: list[dict[str, Any]], written_at: int) -> bytes:

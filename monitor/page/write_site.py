@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from monitor.client.answer_types import Answer
+from monitor.config import Location
 from monitor.config.sections import LANGUAGES
 from monitor.page import data_files
 from monitor.page.csv_columns import describe_columns
 from monitor.page.current_places import Present, Recount, Snapshot, read_recount
 from monitor.page.feed import name_feed
-from monitor.page.history import Histories
-from monitor.page.html import Html, Shown, list_views, round_seconds_left, sort_places
+from monitor.page.history import Histories, Periods
+from monitor.page.html import Html, Shown, View, list_views, round_seconds_left, sort_places
 from monitor.page.public_records import Entry
 from monitor.page.replace_files import Folder, name_place
 from monitor.page.scripts_and_styles import Static, read_openapi
@@ -29,6 +31,10 @@ _REGISTRY_FILE: Final = "registry.json"
 _TICKS_FILE: Final = "ticks.json"
 LONGEST_CYCLE: Final = 15.0
 """The longest time in seconds after which `states.json` is written again."""
+_ALL_PLACES: Final = (
+    *(_REGISTRY_FILE, "places.json", "places.csv", "places.geojson"),
+    *(name_feed(language) for language in LANGUAGES),
+)
 MOST_TICKS: Final = 1_000
 """The most ticks that visitors can look back to: the latest ones. Each is a file."""
 _SHOWN_LATER: Final = 30 * SECOND
@@ -70,8 +76,11 @@ class SiteFiles:
         self._written: float | None = None
         self.written_at: int | None = None  # the real time at which `states.json` was written last
         self._past: set[int] = set()  # the ticks whose files are up to date
+        self._fed: dict[str, tuple[str, list[Answer]]] = {}  # by place: what its feed has
         self._fixed = frozenset(fixed)
         self._wanted: set[str] = set()
+        self._by_history: dict[str, Location] = {}
+        self._histories = Histories(present.board, present.parameters)
         self._has_others = True
         # What is to be written, in this order: files that never change, the present, and what follows from the records.
         self._due: list[dict[str, Writer]] = [{name: partial(bytes, each) for name, each in fixed.items()}, {}, {}]
@@ -97,7 +106,8 @@ class SiteFiles:
                 if self._present.real_clock.elapsed() >= end:
                     return False
                 name, write = next(iter(due.items()))
-                self._folder.write(name, write())
+                if self._folder.write(name, write()) and (location := self._by_history.get(name)) is not None:
+                    due[f"{name_place(location.id)}.html"] = partial(self._write_place, location)
                 del due[name]
                 self._write_states()
         if self._has_others:
@@ -128,7 +138,7 @@ class SiteFiles:
             self._head = head
             counts = Counter(place.level for place in snapshot.places)
             shown = Shown(sort_places(snapshot.places), counts, snapshot.as_of, snapshot.expires, *head[1:])
-            pages = {view.name: partial(self._html.write, view, shown) for view in list_views(len(snapshot.places))}
+            pages = {view.name: partial(self._html.write, view, shown) for view in self._list_views(snapshot.places)}
             self._due[1] = {**pages, **self._due[1], **pages, **places}
         records = self._present.board.version, self._present.parameters.registry.digest
         if records != self._records:
@@ -149,12 +159,17 @@ class SiteFiles:
                 name_feed(language): partial(self._html.write_feed, language, parameters.name, snapshot.places)
                 for language in LANGUAGES
             },
-            **{
-                name_feed(language, place): partial(self._html.write_feed, language, parameters.name, [place], place)
-                for place in snapshot.places
-                for language in LANGUAGES
-            },
+            **dict(self._list_feeds(snapshot)),
         }
+
+    def _list_feeds(self, snapshot: Snapshot) -> Iterator[tuple[str, Writer]]:
+        """Yield the feeds of the places whose alarms have changed."""
+        language, name = self._html.language, self._present.parameters.name
+        for place in snapshot.places:
+            shown = place.name, place.alarms
+            if self._fed.get(place.location.id) != shown:
+                self._fed[place.location.id] = shown
+                yield name_feed(language, place), partial(self._html.write_feed, language, name, [place], place)
 
     def _list_details(self) -> Iterator[tuple[str, Writer]]:
         """Yield the files that follow from the records: earlier ticks, the latest first, their list, and histories.
@@ -169,25 +184,29 @@ class SiteFiles:
                 yield name, partial(self._write_past, as_of)
         described = [tick._asdict() | {"as_of": format_instant(tick.as_of)} for tick in ticks]
         yield _TICKS_FILE, partial(_encode, {"ticks": described})
-        histories = Histories(board, parameters, self._present.view.earlier)
-        places = {f"{name_place(location_id)}.json": location_id for location_id in rows}
-        for name, location_id in places.items():
-            yield name, partial(_write_history, histories, location_id, rows[location_id])
-        views = {view.name for view in list_views(len(rows))}
-        self._wanted = {
-            STATES_FILE,
-            _TICKS_FILE,
-            *self._fixed,
-            *views,
-            *self._list_places(self._snapshot),
-            *past,
-            *places,
-        }
+        self._histories = Histories(board, parameters, self._present.view.earlier)
+        self._by_history = {f"{name_place(one.id)}.json": one for one in self._present.locations}
+        for name, location in self._by_history.items():
+            yield name, partial(self._write_history, location)
+        views = {view.name for view in self._list_views(rows)}
+        places = {f"{name_place(one)}{suffix}" for one in rows for suffix in (".json", ".html", ".atom")}
+        self._wanted = {STATES_FILE, _TICKS_FILE, *self._fixed, *views, *_ALL_PLACES, *past, *places}
+
+    def _list_views(self, places: Sized) -> list[View]:
+        return list_views(len(places), self._html.language)
+
+    def _write_history(self, location: Location) -> bytes:
+        """Return the history of a place. If it has changed, the page of the place is written after it."""
+        return _encode(
+            {"id": location.id, "name": location.name or location.id, "history": self._list_periods(location)}
+        )
+
+    def _write_place(self, location: Location) -> bytes:
+        return self._html.write_place(location, self._list_periods(location))
+
+    def _list_periods(self, location: Location) -> Periods:
+        return self._histories.list_periods(location.id, self._present.parameters.registry.rows[location.id])
 
     def _write_past(self, as_of: int) -> bytes:
         self._past.add(as_of)
         return write_past_states(as_of, self._present)
-
-
-def _write_history(histories: Histories, location_id: str, row: int) -> bytes:
-    return _encode({"id": location_id, "history": histories.list_periods(location_id, row)})

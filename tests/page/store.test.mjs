@@ -305,10 +305,10 @@ test("an upper bound counts only without an answer that is compared with a thres
 });
 
 test("a curve has a step at each publication, and the scale of the highest bound", () => {
-  const period = (hour, until, count) => ({ since: text(NOON + hour * HOUR), until: text(NOON + until * HOUR), count_at_most: count });
-  const points = trace([period(0, 1, 5), period(3, 4, 10)], 10);
-  assert.deepEqual(points, [[0, 60], [0, 60], [150, 60], [450, 60], [450, 0], [600, 0]]);
-  assert.ok(trace([period(0, 0, 0)], 0).flat().every(Number.isFinite));
+  const period = (hour, count) => ({ since: text(NOON + hour * HOUR), count_at_most: count });
+  const points = trace([period(0, 5), period(3, 10), period(4, 0)], 10);
+  assert.deepEqual(points, [[0, 60], [300, 60], [300, 0], [400, 0], [400, 120], [600, 120]]);
+  assert.ok(trace([period(0, 0)], 0).flat().every(Number.isFinite));
 });
 
 test("the strongest alarm marks a place, and the latest one is its moment", async () => {

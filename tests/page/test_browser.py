@@ -67,7 +67,7 @@ def test_pictures(browser: Browser, page: Served, tmp_path: Path) -> None:
 
 
 def test_axe_finds_nothing(browser: Browser, page: Served) -> None:
-    """axe-core finds no violation: light, dark, on a phone, embedded, with open details, and in the past."""
+    """axe-core finds no violation: light, dark, narrow, embedded, with open details, in the past, on a place's page."""
     with visit(browser, page.url) as one:
         one.open()
         for name in ("Station Café", "Market Hall", "Primary School", "Baker"):
@@ -82,6 +82,12 @@ def test_axe_finds_nothing(browser: Browser, page: Served) -> None:
         with visit(browser, page.url, **settings) as one:
             assert one.open(file).violations() == []
             expect(one.tab.locator(".intro")).to_be_visible(visible="embed" not in file)
+    for settings in (CLOUDY, PHONE):
+        with visit(browser, page.url, **settings) as one:
+            one.tab.goto(f"{page.url}places/market.html")
+            assert one.violations() == []
+            one.tab.get_by_role("link", name="What holds now").click()
+            expect(one.place("Market Hall").locator("details")).to_have_attribute("open", "")
 
 
 def test_list_needs_no_script(browser: Browser, page: Served, shared: Town) -> None:
@@ -322,7 +328,7 @@ def test_most_cautious_answer_leads(browser: Browser, page: Served) -> None:
             alarm = "between 0 and 14 reported infected people were here in the 7 days before"
             lines = [
                 f"Alarm on 7 Jan 2026, 03:00: {alarm} (alarm level 10)",
-                "no new answer before 14 Jan 2026, 05:00, so that nobody can be identified",
+                "no new number before 14 Jan 2026, 05:00, to protect the people counted",
             ]
             expect(one.place("Market Hall").locator(".short")).to_have_text(lines)
             expect(one.tab.get_by_text("midday")).to_have_count(0)
@@ -337,7 +343,8 @@ def test_place_lists_its_answers(browser: Browser, page: Served) -> None:
         expect(periods.first).to_contain_text("8 Jan 2026, 12:30")
         alarms = one.place("Market Hall").locator(".periods .noisy_count")
         expect(alarms).to_contain_text("between 0 and 14 reported infected people")
-        days = [int(text.partition(" ")[0]) for text in periods.all_inner_texts()]
+        days = [int(text.partition(" ")[0]) for text in periods.all_inner_texts() if text[0].isdigit()]
+        assert len(days) >= 3
         assert days == sorted(days, reverse=True)
 
 
@@ -366,7 +373,7 @@ def test_alarm_appears(browser: Browser, page: Served, shared: Town) -> None:
         expect(one.tab.locator("#live")).to_contain_text("Central Station is now Alarm.")
         one.open()
         shared.publish(LAST + 2, {"station-central": 17})
-        expect(one.place("Central Station")).to_contain_text("no new answer before")
+        expect(one.place("Central Station")).to_contain_text("no new number before")
         expect(one.state("Central Station")).to_contain_text("Alarm")
         one.open().chip("Changed since your last visit").click()
         expect(one.tab.locator("#no-match")).to_contain_text("No place has changed")  # still an alarm

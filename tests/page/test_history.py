@@ -76,6 +76,16 @@ def test_history_knows_what_subscribers_knew(
     assert [period["state"] for period in list_periods(place, *records, **changes)] == [state]
 
 
+def test_equal_answers_change_no_history() -> None:
+    """While a place has the same answer, its history stays the same, also when the first records are no longer kept."""
+    kept = [list_periods("market", *(over_time("market", tick, 0) for tick in range(first, 12))) for first in (3, 4)]
+    later = list_periods("market", *(over_time("market", tick, 0) for tick in range(4, 15)))
+    assert kept == [later, later]
+    changed = list_periods("market", *(over_time("market", tick, 12 if tick == 9 else 0) for tick in range(3, 12)))
+    assert [period["state"] for period in changed] == ["safe", "noisy_count", "safe"]
+    assert changed[2] == {**later[0], "until": "2026-01-05T09:00:00Z"}
+
+
 def test_crossed_bounds_have_no_upper_one() -> None:
     """A noisy count below the lower bound is of an earlier tick, so it is shown as no upper bound."""
     [period] = list_periods("market", snapshot(SHARD, 6, {"market": (3, 9)}, bounds={"market": 11}))
@@ -93,6 +103,7 @@ def test_counts_about_a_time_add_up() -> None:
     expected = {"state": "below_since", "count_at_most": 9 + 7, "since_at_most": 7, "counted_since": since}
     assert middle | expected == middle
     expected = {"state": "noisy_count", "count_at_most": 9 + 8, "since_at_most": 8}
-    assert last | expected | {"until": "2026-01-05T07:00:00Z"} == last
+    assert last | expected | {"since": "2026-01-05T06:00:00Z"} == last
+    assert (first["until"], "until" in last) == ("2026-01-05T04:00:00Z", False)
     entries, _ = read_entries(publish(records))
     assert [entry.alarms for entry in entries] == [1, 0, 1]

@@ -93,7 +93,7 @@ export function actions(row, { store, words, mine, refresh }) {
   const button = element("button", { type: "button", onclick: show }, texts.history);
   const sharing = element("button", { type: "button" }, texts.share);
   sharing.addEventListener("click", () => share(row, { store, words, button: sharing, answer: past }));
-  const feed = element("a", { href: `${nameOf(id)}-${words.language}.atom`, type: "application/atom+xml" }, texts.feed);
+  const feed = element("a", { href: `${nameOf(id)}.atom`, type: "application/atom+xml" }, texts.feed);
   return element("div", { class: "actions" }, keep, sharing, button, feed, past);
 }
 
@@ -104,13 +104,14 @@ async function published(id, words) {
   const lines = history.map((period) => {
     const { since, until, time: moment } = period;
     const known = { ...period, reason: "input_incomplete", as_of: until };
-    const published = since === until ? words.time(since) : `${words.time(since)} – ${words.time(until)}`;
+    const times = [since, until].map((at) => (at ? words.time(at) : ""));
+    const published = times[0] === times[1] ? times[0] || words.texts.whole_time : times.join(" – ").trim();
     const when = moment ? [words.time(moment), element("small", {}, ` (${published})`)] : [published];
     return element("li", { class: period.state }, element("span", { class: "when" }, ...when),
-      element("b", {}, words.label(markOf(period), period)), ` ${words.short(known)}`);
+      element("b", {}, words.texts[markOf(period)]), ` ${words.short(known)}`);
   });
-  const bounds = history.filter((period) => period.state === "bounded");
-  const monitors = [...new Set(bounds.map((period) => period.monitor))];
-  const curves = monitors.map((name) => draw(bounds.filter((period) => period.monitor === name), words));
+  const bounds = history.filter((period) => period.state === "bounded" && period.since);
+  const byMonitor = [...new Set(bounds.map((period) => period.monitor))].map((name) => bounds.filter((period) => period.monitor === name));
+  const curves = byMonitor.filter((each) => each.length > 1).map((each) => draw(each, words));
   return element("div", {}, ...curves, element("ol", { class: "periods" }, ...lines));
 }

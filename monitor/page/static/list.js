@@ -2,16 +2,18 @@
 
 import { actions, describe } from "./details.js";
 import { element, icon } from "./dom.js";
-import { levelOf } from "./store.js";
+import { levelOf, nameOf } from "./store.js";
 
 const PART = 100;
 
-/** Returns the ids of the places that are open, and of the one with the focus, in the list of the file. */
+/** Returns the names of the places that are open, and of the one with the focus, in the list of the file: the addresses
+ * of their pages. */
 function readServed(list) {
   const places = [...list.querySelectorAll(".place")];
-  const open = places.filter((place) => place.open).map((place) => place.dataset.id);
+  const name = (place) => place?.querySelector("a").getAttribute("href").replace(/\.html$/, "");
+  const open = places.filter((place) => place.open).map(name);
   const focused = places.find((place) => place.contains(document.activeElement));
-  return { open: new Set(open), focused: focused?.dataset.id };
+  return { open: new Set(open), focused: name(focused) };
 }
 
 export class List {
@@ -63,7 +65,7 @@ export class List {
   /** The element with the focus; the first drawing moves it from the file's list to the same place. */
   #focused() {
     if (!this.#served?.focused) return document.activeElement;
-    const row = this.context.store.ids.indexOf(this.#served.focused);
+    const row = this.context.store.ids.findIndex((id) => nameOf(id) === this.#served.focused);
     return this.#nodes.get(row)?.summary;
   }
 
@@ -80,7 +82,7 @@ export class List {
     let node = this.#nodes.get(row);
     if (!node) {
       const summary = element("summary");
-      const details = element("details", { open: this.#served?.open.has(store.ids[row]) }, summary);
+      const details = element("details", { open: this.#served?.open.has(nameOf(store.ids[row])) }, summary);
       details.addEventListener("toggle", () => this.#fill(row));
       node = { item: element("li", {}, details), details, summary, signature: "" };
       this.#nodes.set(row, node);
