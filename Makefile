@@ -51,8 +51,8 @@ soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault r
 versions: $(DEV)  ## run the protocol tests on other versions of Kafka, Redis and Valkey, and write docs/supported.md (needs Debian)
 	$(BIN)/python -m tests.versions
 
-cluster: $(DEV)  ## install the chart on the cluster that KUBECONFIG names, kill, drain and change it, and count the ticks (12 minutes)
-	$(BIN)/python -m tests.cluster
+cluster: $(DEV)  ## install the chart on the cluster that KUBECONFIG names, kill, drain and change it, and count the ticks (20 minutes)
+	$(BIN)/python -m tests.engines.cluster
 
 bench: $(READY)  ## measure the service against its goals, and next to Flink SQL (5 minutes, on a machine that does nothing else)
 	$(BIN)/python -m simulators bench --out simulators/bench/measured.json --document docs/scaling.md

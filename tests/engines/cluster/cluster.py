@@ -6,24 +6,20 @@ import json
 import os
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.engines.scenario import StepError
 from tests.go_programs import HELM, GoError, install_program
 
-CHART: Final = Path(__file__).parents[2] / "deploy/chart"
+CHART: Final = Path(__file__).parents[3] / "deploy/chart"
 RELEASE: Final = "city"
 NAME: Final = "city-location-monitor"
 """The name that the chart gives to the objects of the release."""
 MISSING: Final = "CONTRIBUTING.md says how to get a cluster"
-
-
-class StepError(Exception):
-    """A step did not do what it should. The message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,8 @@ def _run(*words: str, text: str = "", seconds: float = 600) -> str:
     ended = subprocess.run(words, input=text, capture_output=True, text=True, timeout=seconds, check=False)
     if ended.returncode != 0:
         shown = " ".join(words[:12])
-        raise StepError(f"{shown}: exit code {ended.returncode}: {ended.stderr.strip()[-1500:] or ended.stdout[-500:]}")
+        said = f"{ended.stdout.strip()[-1500:]}\n{ended.stderr.strip()[-1500:]}".strip()
+        raise StepError(f"{shown}: exit code {ended.returncode}: {said}")
     return ended.stdout
 
 
@@ -118,19 +115,6 @@ class Cluster:
             "except OSError: print(0)"
         )
         return int(self.execute(pod, "python", "-c", program, url))
-
-
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 180) -> None:
-    """Wait until a condition is true.
-
-    Raises:
-        StepError: it is not true in time.
-    """
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise StepError(f"expected within {seconds:.0f} s: {what}")
-        time.sleep(1)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cluster.answers import Counted, Ticks
+from tests.engines.answers import Counted, Ticks
 
 TICKS = Ticks(20, ("a", "b"))
 ANSWERS = {

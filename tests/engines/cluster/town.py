@@ -18,8 +18,9 @@ from click.testing import CliRunner
 
 from monitor.cli import main
 from monitor.operate.servers.rights import list_store_rules
-from tests.cluster.answers import Ticks
-from tests.cluster.cluster import CHART, NAME, RELEASE, Cluster, StepError
+from tests.engines.answers import Ticks
+from tests.engines.cluster.cluster import CHART, NAME, RELEASE, Cluster
+from tests.engines.scenario import StepError
 from tests.kit.certificates import write_certificate
 
 HERE: Final = Path(__file__).parent
@@ -75,6 +76,10 @@ class Town:
         """Return the status by tick and place."""
         return {int(time): states for time, states in json.loads(self.cluster.run_tool("read")).items()}
 
+    def describe(self) -> str:
+        """Return the list of pods."""
+        return self.cluster.kubectl("get", "pods")
+
     def list_uids(self) -> set[str]:
         """Return the unique ids of all pods of the service, the auditor and the page that are not ending."""
         pods = {uid: pod for part in ("", "auditor", "page") for uid, pod in self.cluster.list_pods(part).items()}
@@ -115,6 +120,7 @@ def start_servers(town: Town) -> None:
     merge(config, files | {"kafka": {"password_file": absent}})
     programs = {
         "in_pod.py": (HERE / "in_pod.py").read_text(encoding="utf-8"),
+        "traffic.py": (HERE.parent / "traffic.py").read_text(encoding="utf-8"),
         "config.yaml": yaml.safe_dump(config),
         "locations.csv": town.values["registry"]["csv"],
     }

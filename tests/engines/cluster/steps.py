@@ -6,30 +6,15 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
-from tests.cluster.cluster import NAME, RELEASE, StepError, wait_until
-from tests.cluster.town import Town, Values, start_servers
+from tests.engines.cluster.cluster import NAME, RELEASE
+from tests.engines.cluster.town import Town, Values, start_servers
+from tests.engines.scenario import Step, StepError, expect, wait_until
 
 AUDITOR: Final = f"deployment/{NAME}-auditor"
 METRICS: Final = f"http://{NAME}:9108/metrics"
 SECRETS: Final = "/run/secrets/location-monitor"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is done, and whether ticks may be lost meanwhile."""
-
-    name: str
-    do: Callable[[Town], None]
-    loses: bool = False
-
-
-def expect(true: object, what: str) -> None:
-    """Raise the error of a step unless something is true."""
-    if not true:
-        raise StepError(f"expected: {what}")
 
 
 def install(town: Town) -> None:
@@ -138,9 +123,12 @@ def _use_wrong_broker(values: Values) -> None:
 
 
 def _watch_others(values: Values) -> None:
-    """Ask about other places, with all of ε (11 answers per period): what people have paid already comes on top."""
+    """Ask about other places, with all of ε (3 answers per period): what people have paid already comes on top.
+
+    It does so for about an hour, until so much of the period has passed that only two further answers fit into it.
+    """
     monitor, epsilon = values["config"]["monitors"][0], values["config"]["privacy"]["epsilon"]
-    monitor.update(name="others", locations=["museum", "station-east"], window="12m", epsilon=f"{epsilon}/11")
+    monitor.update(name="others", locations=["museum", "station-east"], window="60m", epsilon=f"{epsilon}/3")
 
 
 def refuse_by_period(town: Town) -> None:
@@ -228,12 +216,15 @@ def reinstall(town: Town) -> None:
 def uninstall(town: Town) -> None:
     """Remove the service: nothing of the release remains, and the ledger does."""
     town.cluster.helm("uninstall", RELEASE, "--wait")
-    kinds = "deployment,job,pod,service,configmap,networkpolicy,poddisruptionbudget"
-    left = town.cluster.kubectl(
-        "get", kinds, "--selector", f"app.kubernetes.io/instance={RELEASE}", "--output", "name"
-    ).split()
-    expect(not left, f"nothing of the release, not {left}")
+    wait_until(lambda: not _list_objects(town), "nothing of the release", 90)
     expect(town.read_answers(), "the ledger")
+
+
+def _list_objects(town: Town) -> str:
+    """Return the names of what exists of the release. Pods end in order after `helm uninstall`."""
+    kinds = "deployment,job,pod,service,configmap,networkpolicy,poddisruptionbudget"
+    chosen = f"app.kubernetes.io/instance={RELEASE}"
+    return town.cluster.kubectl("get", kinds, "--selector", chosen, "--output", "name").strip()
 
 
 STEPS: Final = (

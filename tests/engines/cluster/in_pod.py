@@ -1,17 +1,16 @@
 """What the scenario does at Kafka and at the store, in a pod of the namespace: `python in_pod.py COMMAND WORDS…`.
 
-The image of the service has all that it needs. Each command logs in as the user that may do it.
+The image of the service, and `traffic.py`, are all that it needs. Each command logs in as the user that may do it.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +20,12 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 from kafka.errors import KafkaError
 
+from tests.engines.traffic import read_answers, send_visits
+
 PASSWORDS: Final = Path("/run/secrets/passwords")
 CA: Final = "/run/secrets/servers/ca.crt"
 CONFIG_FILE: Final = Path("/programs/config.yaml")
 CONFIG: Final = yaml.safe_load(CONFIG_FILE.read_text(encoding="utf-8"))
-PEOPLE: Final = 40
 SECONDS: Final = 0.5
 
 
@@ -58,31 +58,15 @@ def grant() -> None:
 def send(place: str) -> None:
     """Give the users their rights, then send visits of random people to a place, until the pod ends."""
     grant()
-    chosen = random.Random(1)
     with closing(KafkaProducer(**log_in("sender"), acks="all", max_block_ms=3_600_000)) as producer:
-        while True:
-            person, now = chosen.randrange(PEOPLE), datetime.now(UTC).isoformat()
-            visit = {"person_id": f"person-{person}", "location_id": place, "arrived_at": now}
-            producer.send(CONFIG["kafka"]["topics"]["visits"], json.dumps(visit).encode())
-            time.sleep(SECONDS)
+        send_visits(producer, CONFIG["kafka"]["topics"]["visits"], place, threading.Event())
 
 
 def read() -> None:
     """Print the status by tick and place, as the output topic has it."""
-    answers: dict[int, dict[str, str]] = {}
     settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest", "group_id": None}
-    with closing(KafkaConsumer(CONFIG["kafka"]["topics"]["alerts"], **log_in("subscriber"), **settings)) as consumer:
-        while not consumer.assignment():
-            consumer.poll(timeout_ms=100)
-        ends = consumer.end_offsets(consumer.assignment())
-        consumer.seek_to_beginning()
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            for records in consumer.poll(timeout_ms=500).values():
-                for value in (json.loads(record.value) for record in records if record.value):
-                    if "location_id" in value and "status" in value:
-                        at = int(datetime.fromisoformat(value["as_of"]).timestamp())
-                        answers.setdefault(at, {})[value["location_id"]] = value["status"]
-    print(json.dumps(answers))
+    with closing(KafkaConsumer(**log_in("subscriber"), **settings)) as consumer:
+        print(json.dumps(read_answers(consumer, CONFIG["kafka"]["topics"]["alerts"])))
 
 
 def change_password(user: str, password: str) -> None:
