@@ -18,23 +18,24 @@ from monitor.records.ids import ID_BYTES, is_identifier
 from monitor.values.similar_names import find_similar
 from monitor.values.single_values import NO_OUTER_SPACE, REMOVE_SPACE, has_controls, has_outer_space
 
-COLUMNS: Final = ("location_id", "name", "latitude", "longitude", "kind")
+COLUMNS: Final = ("location_id", "name", "latitude", "longitude", "kind", "district")
 MAX_LISTED: Final = 20
 _KEY: Final = "locations.file"
-_FORM: Final = "location_id[,name,latitude,longitude,kind]"
+_FORM: Final = "location_id[,name,latitude,longitude,kind,district]"
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
 _COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
 
 
 class Location(NamedTuple):
-    """A public place of the registry; latitude and longitude in degrees. `kind`: words to find it by."""
+    """A public place of the registry; latitude and longitude in degrees. `kind`, `district`: words to find it by."""
 
     id: str
     name: str | None = None
     latitude: float | None = None
     longitude: float | None = None
     kind: str | None = None
+    district: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Locations:
     latitudes: Sequence[float | None] = ()
     longitudes: Sequence[float | None] = ()
     kinds: Sequence[str | None] = ()
+    districts: Sequence[str | None] = ()
 
     def __len__(self) -> int:
         """Return the number of places."""
@@ -53,7 +55,7 @@ class Locations:
 
     def __iter__(self) -> Iterator[Location]:
         """Yield all places, in file order."""
-        others = (self.names, self.latitudes, self.longitudes, self.kinds)
+        others = (self.names, self.latitudes, self.longitudes, self.kinds, self.districts)
         return map(Location, self.ids, *(column or repeat(None, len(self.ids)) for column in others))
 
 
@@ -146,7 +148,7 @@ class _Reader:
                 self.columns[name] += self._read_degrees(lines, name, cells[name])
             self._require_both(lines, *(cells[name] for name in _BOUNDS))
         self._add_ids(lines, cells["location_id"])
-        for name in ("name", "kind"):
+        for name in ("name", "kind", "district"):
             if name in cells:
                 self.columns[name] += self._read_texts(lines, name, cells[name])
 

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from monitor.client.strength import Strength
 from monitor.page.current_places import STATES
+from monitor.values.wording import PEOPLE
 
 
 class Column(NamedTuple):
@@ -16,7 +17,6 @@ class Column(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-_PEOPLE: Final = "people who were reported"
 COLUMNS: Final = {
     "location_id": Column("string", "The id of the place in the registry."),
     "name": Column("string", "The name of the place, or its id."),
@@ -29,17 +29,17 @@ COLUMNS: Final = {
     ),
     "as_of": Column("datetime", "When the answer was published: it counts only visits reported before this time."),
     "valid_until": Column("datetime", "After this time, take the place as unknown."),
-    "count_at_most": Column("integer", f"A certain upper bound of the {_PEOPLE}."),
-    "count_at_least": Column("integer", f"A certain lower bound of the {_PEOPLE}; 0 says nothing."),
+    "count_at_most": Column("integer", f"A certain upper bound of the {PEOPLE}."),
+    "count_at_least": Column("integer", f"A certain lower bound of the {PEOPLE}; 0 says nothing."),
     "reason": Column("string", "Why the answer is what it is."),
     "last_alarm_as_of": Column("datetime", "When the latest alarm that still counts was published."),
-    "last_alarm_at_most": Column("integer", f"A certain upper bound of the {_PEOPLE}, of that alarm."),
+    "last_alarm_at_most": Column("integer", f"A certain upper bound of the {PEOPLE}, of that alarm."),
     "p_value": Column("number", "Of an alarm: the largest chance per update that noise alone makes it as high."),
     "strength": Column("string", "Of an alarm: very likely or perhaps at the threshold.", get_args(Strength)),
     "last_alarm_p_value": Column("number", "As p_value, of the latest alarm that still counts."),
     "last_alarm_strength": Column("string", "As strength, of the latest alarm that still counts.", get_args(Strength)),
     "counted_since": Column("datetime", "Of a count since an alarm: its start."),
-    "since_at_most": Column("integer", f"A certain upper bound of the {_PEOPLE} since counted_since."),
+    "since_at_most": Column("integer", f"A certain upper bound of the {PEOPLE} since counted_since."),
     "shown_state": Column("string", "How the page counts and lists the place.", STATES),
     "shown_strength": Column("string", "The greatest strength of the alarms that still count.", get_args(Strength)),
     "monitor": Column("string", "The monitor of the answer."),

@@ -150,6 +150,7 @@ def write_registry_json(locations: Locations, parameters: Parameters, earlier: S
         "ids": locations.ids,
         "names": [location.name or "" for location in locations],
         "kinds": [location.kind or "" for location in locations],
+        "districts": [location.district or "" for location in locations],
         "latitudes": [location.latitude for location in locations],
         "longitudes": [location.longitude for location in locations],
         "shards": parameters.registry.shards,

@@ -18,7 +18,7 @@ LOCK: Final = ".location-monitor.lock"
 """The file that marks a folder of the page. The page that writes into the folder holds its lock."""
 PART: Final = ".part"
 """The file that is being written. It gets its name when it is complete."""
-_LEAST_GZIP: Final = 1_024  # bytes
+_LEAST_GZIP: Final = 4_096  # bytes: a smaller file takes a block of the disk and a few packets, as its twin would
 _LEVEL: Final = 5
 _LEVEL_HTML: Final = 9
 """Visitors read a page first, so its twin is as small as possible: by a sixth."""

@@ -25,12 +25,13 @@ def problems_of(file: Path, content: str | bytes) -> dict[str, str]:
 def test_locations_keep_file_order(file: Path) -> None:
     """Locations are returned in file order, with optional fields."""
     file.write_text(
-        '\ufefflocation_id,name,latitude,longitude,kind\r\nb,"Shop, the",35.5,-139,shop\r\n\r\na,,,,\r\n'
-        "渋谷,渋\u3000谷,-90,180,\r\n",
+        "\ufefflocation_id,name,latitude,longitude,kind,district\r\n"
+        'b,"Shop, the",35.5,-139,shop,North\r\n\r\na,,,,,\r\n'
+        "渋谷,渋\u3000谷,-90,180,,\r\n",
         encoding="utf-8",
     )
     assert tuple(load_registry(file)) == (
-        Location("b", "Shop, the", 35.5, -139.0, "shop"),
+        Location("b", "Shop, the", 35.5, -139.0, "shop", "North"),
         Location("a"),
         Location("渋谷", "渋\u3000谷", -90.0, 180.0),
     )
@@ -48,7 +49,7 @@ def test_only_ids_are_required(file: Path) -> None:
         ("", "the header", "the columns location_id"),
         ("id,name", "none of the 2 columns in the header", "each of them once"),
         ("location_id;name", "the separator of the columns", "a comma"),
-        ("location_id,lat,lon", "the header", "columns of location_id[,name,latitude,longitude,kind]"),
+        ("location_id,lat,lon", "the header", "columns of location_id[,name,latitude,longitude,kind,district]"),
         ("location_id,location_id", "the column location_id", "it once"),
         ("location_id,latitude", "the header", "one of longitude too, or neither"),
     ],

@@ -159,6 +159,9 @@ def test_address_keeps_what_is_shown(browser: Browser, page: Served) -> None:
         one.tab.get_by_role("link", name="Deutsch").click()
         one.tab.wait_for_selector("html[lang=de][data-ready]")
         assert one.names() == names
+        one.open("en.html#day=2025-01-08")
+        expect(one.tab.get_by_label("Alarms that cover")).to_have_value("2025-01-08")
+        expect(one.tab.locator("#no-match")).to_have_text("No alarm that still counts covers this day.")
         one.open("en.html#at=2026-01-08T03:00:00Z&state=noisy_count")
         expect(one.tab.get_by_role("alert")).to_contain_text("8 Jan 2026, 03:00")
         one.place("Market Hall").locator("summary").click()

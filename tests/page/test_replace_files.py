@@ -161,15 +161,15 @@ from pathlib import Path
 from monitor.page.replace_files import Folder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Folder(Path(sys.argv[1])) as folder:
-    folder.write("a", b"before" * 500)
+    folder.write("a", b"before" * 1_000)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
     try:
         folder.write("a", b"x" * 300_000)
     except OSError as error:
         print(error.strerror)
-    print(folder.write("a", b"after" * 500))
+    print(folder.write("a", b"after" * 1_000))
 """
     result = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert result.stdout == f"{os.strerror(27)}\nTrue\n"
-    assert (tmp_path / "a").read_bytes() == b"after" * 500
+    assert (tmp_path / "a").read_bytes() == b"after" * 1_000
     assert list_files(tmp_path) == {"a", "a.gz", LOCK}

@@ -58,7 +58,7 @@ def test_each_text_is_used() -> None:
     code = "\n".join(file.read_text(encoding="utf-8") for file in files)
     used = set(re.findall(r"\b(?:t|texts)\.(\w+)", code)) | set(re.findall(r'"(\w+)"', code))
     used |= {f"{subject}_{part}" for subject in SUBJECTS for part in ("short", "means", "not", "do")}
-    used |= {f"none_{choice}" for choice in (*STATES, "mine", "changed", "search")} | {*MARKS, *get_args(Reason)}
+    used |= {f"none_{choice}" for choice in (*STATES, "mine", "changed", "search", "day")} | {*MARKS, *get_args(Reason)}
     assert set(read_texts("en")) - used == set()
 
 

@@ -1,6 +1,6 @@
 /* The address of what is shown. It is the part after "#", which a browser sends to nobody. */
 
-const KEYS = ["place", "search", "state", "kind", "newest", "at"];
+const KEYS = ["place", "search", "state", "kind", "district", "day", "newest", "at"];
 const TIME = /^[0-9TZ:.-]{1,40}$/;
 
 /** Returns what an address asks for, by key. A time of another form is left out, because it is part of a file name. */

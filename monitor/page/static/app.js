@@ -8,7 +8,7 @@ import { PlaceMap } from "./map.js";
 import { Search } from "./search.js";
 import { MARKS, STATES, Store, levelOf } from "./store.js";
 import { Timeline } from "./timeline.js";
-import { WasThere } from "./was_there.js";
+import { WasThere, covers } from "./was_there.js";
 import { Words } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
@@ -29,11 +29,14 @@ function chooseLanguage() {
   if (setup.first && wanted && wanted !== setup.language) location.replace(`${wanted}.html${location.search}${location.hash}`);
 }
 
-/** What the visitor has chosen to see. `state`, `kind`, `only` ("mine" or "changed") and `search` combine. */
-const choice = { state: null, kind: "", only: null, search: "", near: null, newest: false };
+const COLUMNS = { kind: "kinds", district: "districts" }; // by which places can be chosen, and their names in the registry
+
+/** What the visitor has chosen to see. `state`, `kind`, `district`, `day` (the alarms that cover it), `only` ("mine" or
+ * "changed") and `search` combine. */
+const choice = { state: null, kind: "", district: "", day: "", only: null, search: "", near: null, newest: false };
 const asked = readAddress(location.hash);
 const buttons = {};
-const fields = {}; // `input`: the search, `kinds`: the choice of a kind
+const fields = {}; // `input`: the search, and the choices of a kind, a district and a day
 let said = { asOf: undefined, rows: new Set() }; // the changes of the latest tick
 let order = []; // all rows, sorted by name
 let search;
@@ -48,11 +51,17 @@ const nearby = (row) => {
   return choice.near && latitude !== null && longitude !== null ? distance(choice.near, { latitude, longitude }) : null;
 };
 
+const hasAlarmOn = (row, day) => {
+  const visit = { from: `${day}T00:00`, until: `${day}T23:59` };
+  return store.alarms(row).some((alarm) => covers(alarm, visit, (at) => words.local(at)));
+};
+
 /** Returns the rows to show, in the order of the list: by distance if that is known, else the strongest and latest alarms first. */
 function select(found) {
   const shows = (row) =>
     (!choice.state || levelAt(row) === choice.state)
-    && (!choice.kind || store.kinds[row] === choice.kind)
+    && Object.entries(COLUMNS).every(([name, column]) => !choice[name] || store[column][row] === choice[name])
+    && (!choice.day || hasAlarmOn(row, choice.day))
     && (choice.only !== "mine" || mine.has(store.ids[row]))
     && (choice.only !== "changed" || hasChanged(row))
     && (!found || found.rows.has(row));
@@ -70,7 +79,7 @@ function select(found) {
 
 /** Says why the list is empty, or that a search has found only similar names. */
 function explain(rows, found) {
-  const chosen = [choice.state, choice.only, choice.kind && "kind", found && "search"].filter(Boolean);
+  const chosen = [choice.state, choice.only, choice.kind && "kind", choice.district && "kind", choice.day && "day", found && "search"].filter(Boolean);
   let text = "";
   if (!rows.length) text = words.fill(chosen.length === 1 ? `none_${chosen[0]}` : "none_both", { search: choice.search.trim() });
   else if (found?.similar) text = words.fill("similar", { search: choice.search.trim() });
@@ -107,11 +116,13 @@ function keepAddress() {
 }
 
 /** Chooses what an address asks for. */
-function choose({ search: text, state, kind, newest }) {
-  const { input, kinds } = fields;
+function choose({ search: text, state, newest, ...others }) {
   if (STATES.includes(state)) choice.state = state;
-  if (text) input.value = choice.search = text;
-  if (kinds && store.kinds.includes(kind)) kinds.value = choice.kind = kind;
+  if (text) fields.input.value = choice.search = text;
+  for (const [name, column] of Object.entries(COLUMNS)) {
+    if (fields[name] && store[column].includes(others[name])) fields[name].value = choice[name] = others[name];
+  }
+  if (/^\d{4}-\d{2}-\d{2}$/.test(others.day)) fields.day.value = choice.day = others.day;
   if (newest) choice.newest = true;
 }
 
@@ -203,17 +214,22 @@ async function findNear() {
   refresh();
 }
 
-/** Returns the choice of a kind of place; null if there are no two kinds. */
-function buildKinds() {
-  const kinds = [...new Set(store.kinds.filter(Boolean))].sort(new Intl.Collator(setup.language).compare);
-  if (kinds.length < 2) return null;
-  const options = ["", ...kinds].map((kind) => element("option", { value: kind }, kind || texts.all_kinds));
-  const chosen = element("select", { class: "chip", "aria-label": texts.kind }, ...options);
-  chosen.addEventListener("change", () => {
-    choice.kind = chosen.value;
+/** Makes a field for a choice. */
+function chooseWith(name, field) {
+  fields[name] = field;
+  field.addEventListener("change", () => {
+    choice[name] = field.value;
     refresh();
   });
-  return chosen;
+  return field;
+}
+
+/** Returns the choice of a kind or a district; null if there are no two of them. `all`: the name of no choice. */
+function buildChoice(name, label, all) {
+  const values = [...new Set(store[COLUMNS[name]].filter(Boolean))].sort(new Intl.Collator(setup.language).compare);
+  if (values.length < 2) return null;
+  const options = ["", ...values].map((value) => element("option", { value }, value || all));
+  return chooseWith(name, element("select", { class: "chip", "aria-label": label }, ...options));
 }
 
 function buildTools() {
@@ -224,13 +240,16 @@ function buildTools() {
     choice.search = input.value;
     refresh();
   });
-  Object.assign(fields, { input, kinds: buildKinds() });
+  fields.input = input;
+  const day = chooseWith("day", element("input", { type: "date" }));
   const more = element("button", { type: "button", class: "chip more-tools", "aria-expanded": "false" }, texts.tools);
   more.addEventListener("click", () => {
     more.setAttribute("aria-expanded", String(more.getAttribute("aria-expanded") === "false"));
   });
   const toggle = (only) => () => { choice.only = choice.only === only ? null : only; };
-  byId("tools").append(input, more, element("div", { class: "chips" }, fields.kinds,
+  byId("tools").append(input, more, element("div", { class: "chips" },
+    buildChoice("kind", texts.kind, texts.all_kinds), buildChoice("district", texts.district, texts.all_districts),
+    element("label", { class: "chip day" }, `${texts.alarm_day} `, day),
     toggleButton("newest", [texts.newest], () => { choice.newest = !choice.newest; }),
     toggleButton("near", [texts.near], findNear),
     toggleButton("mine", [icon("star"), texts.mine], toggle("mine")),
@@ -260,7 +279,7 @@ function buildViews() {
 function prepare() {
   const compare = new Intl.Collator(setup.language, { numeric: true }).compare;
   order = store.ids.map((_id, row) => row).sort((a, b) => compare(store.names[a], store.names[b]));
-  search = new Search(store.names.map((name, row) => `${name} ${store.kinds[row]}`));
+  search = new Search(store.names.map((name, row) => `${name} ${store.kinds[row]} ${store.districts[row]}`));
 }
 
 /** Makes every place of the file's list unknown: if nothing can be read, nothing in it would ever expire. */

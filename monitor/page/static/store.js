@@ -136,6 +136,7 @@ export class Store extends EventTarget {
     this.ids = registry.ids;
     this.names = registry.names.map((name, row) => name || registry.ids[row]);
     this.kinds = registry.kinds;
+    this.districts = registry.districts;
     this.latitudes = registry.latitudes;
     this.longitudes = registry.longitudes;
   }
