@@ -7,12 +7,12 @@ change were decided under the old rules. Ratios are counted in units of ε: one 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, permutations, product
-from typing import Any
+from itertools import combinations, pairwise, permutations, product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from monitor.privacy.payment_across_changes import Bound, PaidAnswer, Place
 from monitor.privacy.payment_across_changes import compute_most_paid as bound_of
 from monitor.ticks.collect_answers import Decider
 from tests.privacy_service.cells import Cell, Visit, read_digit
-from tests.privacy_service.town import Stages, Town, find_town, find_worst
+from tests.privacy_service.town import Pairs, Stages, Town, begin_at, drop_equal_end, find_town, find_worst
 
 pytestmark = pytest.mark.long
 
@@ -167,46 +167,53 @@ def read_all(town: Any, visits: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
     return counts
 
 
-def find_end(stages: Stages, answered: int, tick: int) -> int:
-    """Return the tick after the mark of an answer: a longer rule lengthens the mark, and a shorter one does not."""
-    end = answered
-    for now in range(answered, tick + 1):
-        longer = answered + find_town(stages, now).mark_lifetime
-        end = max(end, longer) if longer > now else end
-    return end
+class Spent(NamedTuple):
+    """An earlier answer: its tick, the tick after its mark, and its ε in units."""
+
+    at: int
+    end: int
+    units: int
+
+    def lengthen(self, town: Town, tick: int) -> Spent:
+        """Return the answer at a tick of a town: a longer rule lengthens the mark, and a shorter one does not."""
+        longer = self.at + town.mark_lifetime
+        return self._replace(end=max(self.end, longer)) if longer > tick else self
 
 
-def sum_spent(stages: Stages, answered: Sequence[int], tick: int) -> Fraction:
-    """Return the ε of earlier answers whose marks run at a tick."""
-    running = [at for at in answered if find_end(stages, at, tick) > tick]
-    return sum((find_town(stages, at).answer_epsilon for at in running), Fraction(0))
+@cache
+def count_units(town: Town) -> tuple[int, int]:
+    """Return in units what an answer costs, and what all whose marks run may cost together."""
+    return int(town.answer_epsilon / UNIT), int(town.epsilon / UNIT)
 
 
-def find_most_paid(stages: Stages, pairs: tuple[tuple[int, int], ...]) -> Fraction:
+def find_most_paid(stages: Stages, pairs: Pairs) -> Fraction:
     """Return the most ε of answers whose counts differ between D and D', over all sequences that the rules allow.
 
-    `pairs`: the counts under D and D' by tick. While a mark runs, a tick counts what was reported since the latest one.
-    So an answer whose count does not differ costs nothing, but a later count begins after it.
+    While a mark runs, a tick counts what was reported since the latest one. So an answer whose count does not differ
+    costs nothing, but a later count begins after it.
     """
-
-    def best(tick: int, answered: tuple[int, ...]) -> Fraction:
-        if all(full == kept for full, kept in pairs[tick + 1 :]):
-            return Fraction(0)
-        town = find_town(stages, tick)
-        without = best(tick + 1, answered)
-        if not town.answers_about(Cell(0), tick):
-            return without
-        if sum_spent(stages, answered, tick) + town.answer_epsilon > town.epsilon:
-            return without
-        since = max((at for at in answered if find_end(stages, at, tick) > tick), default=None)
-        full, kept = (read_digit(count, since) for count in pairs[tick + 1])
-        paid = town.answer_epsilon if full != kept else Fraction(0)
-        return max(without, paid + best(tick + 1, (*answered, tick)))
-
-    return best(-1, ())
+    return UNIT * _find_most_units(begin_at(stages, -1), drop_equal_end(pairs), ())
 
 
-def list_counted(pairs: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+@cache
+def _find_most_units(stages: Stages, pairs: Pairs, earlier: tuple[Spent, ...]) -> int:
+    if not pairs:
+        return 0
+    tick, town = stages[0]
+    answered = tuple(spent.lengthen(town, tick) for spent in earlier)
+    later, rest = begin_at(stages, tick + 1), pairs[1:]
+    without = _find_most_units(later, rest, answered)
+    running = [spent for spent in answered if spent.end > tick]
+    units, most = count_units(town)
+    if not town.answers_about(Cell(0), tick) or sum(spent.units for spent in running) + units > most:
+        return without
+    since = max((spent.at for spent in running), default=None)
+    full, kept = (read_digit(count, since) for count in pairs[0])
+    answer = Spent(tick, tick + town.mark_lifetime, units)
+    return max(without, (units if full != kept else 0) + _find_most_units(later, rest, (*answered, answer)))
+
+
+def list_counted(pairs: Pairs) -> tuple[int, ...]:
     """Return the ticks at which any count differs between D and D'."""
     return tuple(tick for tick, (full, kept) in zip(range(-1, LAST), pairs, strict=True) if full != kept)
 
@@ -224,6 +231,7 @@ def count_ticks(stages: Stages, counted: tuple[int, ...]) -> list[int]:
     return [len(range(max(begins, counted[0]), min(end, counted[-1] + 1))) for (begins, _), end in bounds]
 
 
+@cache
 def sum_allowed(stages: Stages, counted: tuple[int, ...]) -> Fraction:
     """Return the sum of the formula over the stretches under one rule."""
     numbers = count_ticks(stages, counted) if counted else [0] * len(stages)
@@ -238,28 +246,35 @@ def sum_by_rule(stages: Stages, counted: tuple[int, ...]) -> Fraction:
     return sum((allow(town, number) for town, number in ticks.items()), Fraction(0))
 
 
-def find_changed_pairs(stages: Stages, cell: Any, read_of: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
-    """Return the counts under D and D' by tick; `read_of` has both for the towns of the stages, in their order."""
-    pairs = []
-    for place, tick in enumerate(range(-1, LAST)):
-        stage = max(n for n, (begins, _) in enumerate(stages) if begins <= tick)
-        full, kept = read_of[stage]
-        pairs.append((full.get(cell, NOBODY)[place], kept.get(cell, NOBODY)[place]))
-    return tuple(pairs)
-
-
+@cache
 def list_removals() -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Return all sets of two visits of one person at the inn, of one slot or of all four, with each possible rest."""
     visits = [Visit("ann", "inn", *shape, moment) for shape, moment in product([*SLOTS, LONG], range(8))]
     return [(both, kept) for both in combinations(visits, 2) for kept in ((), both[:1], both[1:])]
 
 
-def find_losses(stages: Stages, cell: Any, changes: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Fraction, int, Any]]:
+@cache
+def list_pairs(town: Town, cell: Any) -> list[Pairs]:
+    """Return the counts of a cell with and without the removed visits, for each of the removals."""
+    reads = ((read_all(town, full), read_all(town, kept)) for full, kept in list_removals())
+    return [tuple(zip(full.get(cell, NOBODY), kept.get(cell, NOBODY), strict=True)) for full, kept in reads]
+
+
+@cache
+def list_different_pairs(towns: tuple[Town, ...], cell: Any) -> set[tuple[tuple[Pairs, ...], int]]:
+    """Return the different counts of a cell in some towns with and without the visits, and how many D' lacks."""
+    lacks = [len(full) - len(kept) for full, kept in list_removals()]
+    in_each = zip(*(list_pairs(town, cell) for town in towns), strict=True)
+    return set(zip(in_each, lacks, strict=True))
+
+
+def find_losses(stages: Stages, cell: Any) -> Iterator[tuple[Fraction, int, Pairs]]:
     """Return for each different D and D': the worst loss in ε, how many visits D' lacks, and the counts of both."""
-    known = set()
-    for full, kept in changes:
-        read_of = tuple((read_all(town, full), read_all(town, kept)) for _, town in stages)
-        known.add((find_changed_pairs(stages, cell, read_of), len(full) - len(kept)))
+    places = [*(begins + 1 for begins, _ in stages), LAST + 1]
+    known = {
+        (tuple(pair for pairs, at in zip(in_each, pairwise(places), strict=True) for pair in pairs[slice(*at)]), lacks)
+        for in_each, lacks in list_different_pairs(tuple(town for _, town in stages), cell)
+    }
     for pairs, lacks in known:
         for company in (0, 1):
             given = tuple((full + company, kept + company) for full, kept in pairs)
@@ -280,19 +295,18 @@ def test_two_visits_across_a_change(stated_streams: Callable[[str], int]) -> Non
         answer            z  -  -  z        the mark of tick 1 is lengthened to tick 3
     """
     towns = make_changing_towns()
-    changes = list_removals()
     reached = dict.fromkeys(permutations(range(len(towns)), 2), False)
     for (first, second), change in product(reached, range(5)):
         before, after = towns[first], towns[second]
         stages = ((-1, before), (change, after))
-        for paid, lacks, pairs in find_losses(stages, Cell(0), changes):
+        for paid, lacks, pairs in find_losses(stages, Cell(0)):
             counted = list_counted(pairs)
             assert paid == find_most_paid(stages, pairs) <= sum_allowed(stages, counted)
             assert paid <= lacks * max(before.answer_epsilon, after.answer_epsilon)
             across = bool(counted) and counted[0] < change <= counted[-1]
             reached[first, second] |= across and paid == sum_allowed(stages, counted)
-        assert all(paid <= 3 * UNIT for paid, _, _ in find_losses(stages, Cell(0, 90), changes))
-    streams = len(reached) * 5 * len(changes) * 2
+        assert all(paid <= 3 * UNIT for paid, _, _ in find_losses(stages, Cell(0, 90)))
+    streams = len(reached) * 5 * len(list_removals()) * 2
     print(f"{streams} streams of two visits with a change in their midst")
     assert streams == stated_streams("The service, two visits and a change of rules")
     # For these changes, earlier answers always prevent a part of the later ones.
@@ -310,17 +324,16 @@ def test_two_visits_across_a_rollback(stated_streams: Callable[[str], int]) -> N
         answer         z  -  -  z            pays 1; three ticks under A and one under B in sum allow 5/6
     """
     towns = make_changing_towns()
-    changes = list_removals()
     courses = [(0, 2), (1, 2), (1, 3), (2, 4)]
     exceeds = set()
     for (first, second), (change, back) in product(permutations(range(len(towns)), 2), courses):
         stages = ((-1, towns[first]), (change, towns[second]), (back, towns[first]))
-        for paid, _, pairs in find_losses(stages, Cell(0), changes):
+        for paid, _, pairs in find_losses(stages, Cell(0)):
             counted = list_counted(pairs)
             assert paid == find_most_paid(stages, pairs) <= sum_allowed(stages, counted)
             if counted and paid > sum_by_rule(stages, counted):
                 exceeds.add((first, second))
-    streams = 12 * len(courses) * len(changes) * 2
+    streams = 12 * len(courses) * len(list_removals()) * 2
     print(f"{streams} streams of two visits with a change and its rollback")
     assert streams == stated_streams("The service, two visits, a change and its rollback")
     assert exceeds == {(2, 3)}
@@ -351,18 +364,17 @@ def test_rule_in_turns_pays_each_time(turns: str, paid: int) -> None:
 @pytest.mark.promise(33)
 def test_two_visits_at_a_rewatched_location(stated_streams: Callable[[str], int]) -> None:
     """The marks of before continue while the location is not watched, and it has no answers in between."""
-    changes = list_removals()
     streams, most = 0, Fraction(0)
     for window, answers, (gone, back) in product((1, 2), (1, 2), [(0, 1), (1, 2), (1, 3), (2, 4)]):
         town = Town(window, 0, answers, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
         without = Town(window, 0, answers, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
         stages = ((-1, town), (gone, without), (back, town))
-        for paid, lacks, pairs in find_losses(stages, Cell(0), changes):
+        for paid, lacks, pairs in find_losses(stages, Cell(0)):
             counted = list_counted(pairs)
             assert paid == find_most_paid(stages, pairs) <= sum_allowed(((-1, town),), counted)
             assert paid <= lacks * town.answer_epsilon
             most = max(most, paid)
-        streams += len(changes) * 2
+        streams += len(list_removals()) * 2
     print(f"{streams} streams of two visits at a location that is left out for some ticks")
     assert streams == stated_streams("The service, two visits and a location watched again")
     assert most == 2

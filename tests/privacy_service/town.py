@@ -82,6 +82,10 @@ class Town:
 
     def __hash__(self) -> int:
         """Return a hash of the integer fields, because laws are cached by town and hashing fractions is slow."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash((self.window, self.max_lead, self.answers, self.threshold, self.times, self.watched))
 
     @property
@@ -147,9 +151,22 @@ class Town:
         return [time for time in self.times if time < 60 * (tick + 1) <= time + 60 * self.horizon]
 
     @cached_property
+    def _walk(self) -> Walk:
+        return Walk(self)
+
+    @cached_property
+    def _decider(self) -> Decider:
+        return Decider(self.parameters, [0], self._walk)
+
+    @cached_property
+    def _ranking(self) -> Decider:
+        """A decider that draws the hot spots too."""
+        return Decider(self.parameters, [0], self._walk, self.parameters.select(HotSpots))
+
+    @cached_property
     def _questions(self) -> dict[int, Question]:
-        decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.select(HotSpots))
-        return {tick: self._ask_all(tick, decider.build_questions(tick, LedgerState())[0]) for tick in self.ticks}
+        ask = self._ranking.build_questions
+        return {tick: self._ask_all(tick, ask(tick, LedgerState())[0]) for tick in self.ticks}
 
     def _ask_all(self, tick: int, question: Question) -> Question:
         """Return the question with the counts since every earlier tick, if several answers per window are allowed."""
@@ -175,11 +192,14 @@ class Town:
 
         A count of None is an incomplete reading. Cells that are not given have count 0 and no marks.
         """
+        question = self._decider.build_questions(tick, self._ledger(states))[0]
+        evidence = self.evidence(tick, counts, question)
         scripts: list[tuple[int, ...]] = [()]
         law: dict[Hashable, tuple[Fraction, Any]] = {}
         while scripts:
-            walk = Walk(self, tick, states, frozenset(cells) or None, scripts.pop())
-            outcome, after = self._decide(tick, counts, states, walk)
+            walk = self._walk
+            walk.begin(tick, states, frozenset(cells) or None, scripts.pop())
+            outcome, after = self._decide(tick, counts, states, evidence)
             scripts += walk.alternatives
             before, known = law.get(outcome, (Fraction(0), after))
             assert known == after, "the state must follow from the published records alone"
@@ -188,12 +208,10 @@ class Town:
         return law
 
     def _decide(
-        self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], walk: Walk
+        self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], evidence: Evidence
     ) -> tuple[Hashable, Mapping[Cell, State]]:
         state = self._ledger(states)
-        decider = Decider(self.parameters, [0], walk)
-        evidence = self.evidence(tick, counts, decider.build_questions(tick, state)[0])
-        decision = decider.decide(tick, evidence, state)
+        decision = self._decider.decide(tick, evidence, state)
         state.forget(tick, self.parameters.mark_lifetime, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
         taken_over, remembered = LedgerState(), self._ledger(states)
         for record in decision.records:
@@ -219,9 +237,9 @@ class Town:
         scripts: list[tuple[int, ...]] = [()]
         law: dict[Hashable, Fraction] = {}
         while scripts:
-            walk = Walk(self, tick, {}, frozenset({HOT}), scripts.pop())
-            decider = Decider(self.parameters, [0], walk, self.parameters.select(HotSpots))
-            (record,) = decider.decide(tick, self.evidence(tick, cells), LedgerState()).records[-1:]
+            walk = self._walk
+            walk.begin(tick, {}, frozenset({HOT}), scripts.pop())
+            (record,) = self._ranking.decide(tick, self.evidence(tick, cells), LedgerState()).records[-1:]
             scripts += walk.alternatives
             value = json.loads(record.value)
             assert (value["kind"], value["time"]) == ("hot_spots", format_instant(ORIGIN + time * MINUTE))
@@ -356,18 +374,38 @@ def _cell_law(
     return {outcome: (chance, after[cell]) for outcome, (chance, after) in law.items()}
 
 
-def find_worst(stages: Stages, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...]) -> Ratio:
-    """Return the worst ratio of one cell from a tick on, if it has no answers yet. `pairs`: the counts of both D."""
-    return _worst(stages, cell, tick, pairs, ())
+Pairs = tuple[tuple[int, int], ...]
+"""The counts of a cell under D and D', by tick."""
+
+
+def begin_at(stages: Stages, tick: int) -> Stages:
+    """Return the stages from a tick on. Changes with the same future are the same then."""
+    while len(stages) > 1 and stages[1][0] <= tick:
+        stages = stages[1:]
+    return ((tick, stages[0][1]), *stages[1:])
+
+
+def drop_equal_end(pairs: Pairs) -> Pairs:
+    """Return the pairs up to the last one that differs."""
+    end = len(pairs)
+    while end and pairs[end - 1][0] == pairs[end - 1][1]:
+        end -= 1
+    return pairs[:end]
+
+
+def find_worst(stages: Stages, cell: Cell, tick: int, pairs: Pairs) -> Ratio:
+    """Return the worst ratio of one cell from a tick on, if it has no answers yet."""
+    return _worst(begin_at(stages, tick), cell, drop_equal_end(pairs), ())
 
 
 @cache
-def _worst(stages: Stages, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...], state: State) -> Ratio:
-    if all(count == neighbour for count, neighbour in pairs):
+def _worst(stages: Stages, cell: Cell, pairs: Pairs, state: State) -> Ratio:
+    if not pairs:
         return Fraction(1)
-    town, rest = find_town(stages, tick), pairs[1:]
+    (tick, town), rest = stages[0], pairs[1:]
+    later = begin_at(stages, tick + 1)
     if not town.answers_about(cell, tick):
-        return _worst(stages, cell, tick + 1, rest, state)
+        return _worst(later, cell, rest, state)
     ratios: list[Ratio] = []
     for count, neighbour in (pairs[0], (None, None)):
         neighbour_law = _cell_law(town, cell, tick, neighbour, state)
@@ -378,5 +416,5 @@ def _worst(stages: Stages, cell: Cell, tick: int, pairs: tuple[tuple[int, int], 
             if chance_neighbour == 0:
                 return math.inf
             assert after == after_neighbour, "the state must follow from the published records alone"
-            ratios.append(chance / chance_neighbour * _worst(stages, cell, tick + 1, rest, after))
+            ratios.append(chance / chance_neighbour * _worst(later, cell, rest, after))
     return max(ratios)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,31 +15,30 @@ if TYPE_CHECKING:
     from tests.privacy_service.town import Town
 
 
-@dataclass
 class Walk:
-    """Noise that follows a script of choices and records the other possible draws, so that replays walk a tree.
+    """Noise that follows a script of choices and records the other possible draws, so that replays walk a tree."""
 
-    `explored` is the set of cells whose draws are enumerated (None: all). Other cells have the first choice, chance 1.
-    """
+    def __init__(self, town: Town) -> None:
+        self.town = town
+        self.secure = True
+        self.begin(0, {}, None, ())
 
-    town: Town
-    tick: int
-    states: Mapping[Cell, State]
-    explored: frozenset[Cell] | None
-    script: tuple[int, ...] = ()
-    secure: bool = True
-    taken: list[int] = field(default_factory=list)
-    alternatives: list[tuple[int, ...]] = field(default_factory=list)
-    chance: Fraction = Fraction(1)
+    def begin(
+        self, tick: int, states: Mapping[Cell, State], explored: frozenset[Cell] | None, script: tuple[int, ...]
+    ) -> None:
+        """Begin the draws of a tick.
 
-    def __post_init__(self) -> None:
+        `explored` is the set of cells whose draws are enumerated (None: all). Other cells have the first choice, with
+        chance 1.
+        """
+        self.explored, self.script = explored, script
+        self.taken: list[int] = []
+        self.alternatives: list[tuple[int, ...]] = []
+        self.chance = Fraction(1)
+        per_time = self.town.answers_per_time
         self._unmarked = [
-            [
-                cell
-                for cell in self.town.cells
-                if cell.time == time and len(self.states.get(cell, ())) < self.town.answers_per_time
-            ]
-            for time in self.town.live(self.tick)
+            [cell for cell in self.town.cells if cell.time == time and len(states.get(cell, ())) < per_time]
+            for time in self.town.live(tick)
         ]
         self._reached: list[Cell] | None = None
         self._windows_drawn = False
