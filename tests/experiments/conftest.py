@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from simulators.cli import cli
+from simulators.experiments.run_experiments import COMMAND
 from simulators.synthetic import write_synthetic
+from tests.builders import make_page
+
+
+def run_experiments(data: Path, out: Path, *arguments: object) -> Result:
+    """Run the command in one process."""
+    fixed = ["--data", data, "--out", out, "--processes", "1", "--iterations", "3"]
+    return CliRunner().invoke(cli, ["experiments", *(str(one) for one in [*fixed, *arguments])])
 
 
 @pytest.fixture
@@ -22,12 +32,28 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def experiments(data: Path, tmp_path: Path) -> Callable[..., Result]:
     """A function that runs the command on the synthetic data, in one process, with plots in tmp_path/figures."""
+    return partial(run_experiments, data, tmp_path / "figures")
 
-    def run(*arguments: object) -> Result:
-        fixed = ["--data", data, "--out", tmp_path / "figures", "--processes", "1", "--iterations", "3"]
-        return CliRunner().invoke(cli, ["experiments", *(str(one) for one in [*fixed, *arguments])])
 
-    return run
+@dataclass(frozen=True)
+class Written:
+    """What `experiments all` has written."""
+
+    result: Result
+    figures: Path
+    page: Path
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """All figures on the synthetic data, with plots that are not laid out, and the page."""
+    folder = tmp_path_factory.mktemp("all")
+    write_synthetic(folder / "data", 7)
+    page = make_page(folder / "docs.md", COMMAND)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simulators.experiments.plots.LAYOUT", None)
+        result = run_experiments(folder / "data", folder / "figures", "all", "--document", page)
+    return Written(result, folder / "figures", page)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from click.testing import Result
 from monitor.errors import EXIT_USAGE
 from simulators.experiments.datasets import CATALOGUES, PLACES
 from simulators.experiments.location_figures import BY_ALGORITHM_3
-from simulators.experiments.run_experiments import COMMAND, FIGURES, TABLES
-from tests.builders import make_page
+from simulators.experiments.run_experiments import FIGURES, TABLES
+from tests.experiments.conftest import Written
 
 pytestmark = pytest.mark.long
 
@@ -31,51 +31,45 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_all_writes_every_figure(experiments: Experiments, tmp_path: Path) -> None:
+def test_all_writes_every_figure(written: Written) -> None:
     """`all` writes each figure as CSV and plot, all tables, and the summary to the page. It skips no data."""
-    page = make_page(tmp_path / "docs.md", COMMAND)
-    result = experiments("all", "--document", page)
-    assert result.exit_code == 0, result.output
-    assert "skipped" not in result.output
+    assert written.result.exit_code == 0, written.result.output
+    assert "skipped" not in written.result.output
     for figure in FIGURES:
-        with (tmp_path / f"figures/{figure}.csv").open(encoding="utf-8") as file:
+        with (written.figures / f"{figure}.csv").open(encoding="utf-8") as file:
             assert file.readline() == f"{HEADER}\n"
-        assert (tmp_path / f"figures/{figure}.png").read_bytes().startswith(PNG)
-        assert {row["figure"] for row in rows(tmp_path / f"figures/{figure}.csv")} == {figure}
-    tables = (tmp_path / "figures" / TABLES).read_text(encoding="utf-8")
+        assert (written.figures / f"{figure}.png").read_bytes().startswith(PNG)
+        assert {row["figure"] for row in rows(written.figures / f"{figure}.csv")} == {figure}
+    tables = (written.figures / TABLES).read_text(encoding="utf-8")
     assert all(f"Figure {figure[-1]}:" in tables for figure in FIGURES)
     assert "last items twice (estimated)" in tables
     assert "Kosarak (ESTIMATED counts)" in tables
     assert "| T40I10D100K | 100,000 | 942 | 620 |" in tables
-    text = page.read_text(encoding="utf-8")
+    text = written.page.read_text(encoding="utf-8")
     assert "| 3 | T40I10D100K, last items twice (estimated) |" in text
     assert "Figure 4: below 0.01 if nobody was there" in text
-    assert (tmp_path / "pictures/experiments-figure2.png").read_bytes().startswith(PNG)
+    assert (written.page.parent / "pictures/experiments-figure2.png").read_bytes().startswith(PNG)
 
 
-@pytest.mark.usefixtures("without_plots")
-def test_points_have_paper_values(experiments: Experiments, tmp_path: Path) -> None:
+def test_points_have_paper_values(written: Written) -> None:
     """Every point of the paper is compared: 36 of Figure 2, 40 of Figure 3, 15 of Figure 6, 12 of Figure 7."""
-    assert experiments("figure2", "figure3", "figure6", "figure7").exit_code == 0
     wanted = {"figure2": 36, "figure3": 40, "figure6": 15, "figure7": 12}
     for figure, number in wanted.items():
         variant = "as coded" if figure in {"figure2", "figure3"} else "one place per person, short tail"
-        found = [row for row in rows(tmp_path / f"figures/{figure}.csv") if row["variant"] == variant and row["paper"]]
+        found = [row for row in rows(written.figures / f"{figure}.csv") if row["variant"] == variant and row["paper"]]
         datasets = {row["dataset"] for row in found}
         for dataset in datasets:
             assert sum(row["dataset"] == dataset for row in found) == number
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_same_seed_gives_same_bytes(experiments: Experiments, tmp_path: Path) -> None:
-    """A seed determines the files, in one process and in two."""
-    written = []
-    for number in (1, 2):
-        assert experiments("figure2", "figure7", "--processes", number).exit_code == 0
-        written.append([(tmp_path / f"figures/{name}.csv").read_bytes() for name in ("figure2", "figure7")])
-    assert written[0] == written[1]
+def test_same_seed_gives_same_bytes(written: Written, experiments: Experiments, tmp_path: Path) -> None:
+    """A seed determines the files, in one process and in two, whatever other figures are computed."""
+    assert experiments("figure2", "figure7", "--processes", 2).exit_code == 0
+    for name in ("figure2.csv", "figure7.csv"):
+        assert (tmp_path / "figures" / name).read_bytes() == (written.figures / name).read_bytes()
     assert experiments("figure2", "figure7", "--seed", 8).exit_code == 0
-    assert (tmp_path / "figures/figure2.csv").read_bytes() != written[0][0]
+    assert (tmp_path / "figures/figure2.csv").read_bytes() != (written.figures / "figure2.csv").read_bytes()
 
 
 @pytest.mark.usefixtures("without_plots")
