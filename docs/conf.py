@@ -73,7 +73,7 @@ templates_path = ["_templates"]
 
 myst_heading_anchors = 4
 nitpick_ignore_regex = [
-    (r"py:.*", r"(?!monitor\.tools\.(client|onesided)\.).*"),  # names of libraries and of modules that have no page
+    (r"py:.*", r"(?!monitor\.(client|onesided)\.).*"),  # names of libraries and of modules that have no page
     (r"py:.*", r".*\.(_\w+|[A-Z](_co)?)"),  # private bases, and type variables
 ]
 autodoc_member_order = "bysource"

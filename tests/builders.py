@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.facts import Question, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.locations import Registry
@@ -20,6 +21,8 @@ from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
+
+Kind = TypeVar("Kind", bound=Monitor)
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 
@@ -53,23 +56,16 @@ def build_parameters(
     )
 
 
-def replace_monitors(
-    parameters: Parameters,
-    *,
-    over_time: Sequence[OverTime] | None = None,
-    at_times: Sequence[AtTimes] | None = None,
-    hot_spots: Sequence[HotSpots] | None = None,
-    dwell: Sequence[Dwell] | None = None,
-    **changes: Any,
-) -> Parameters:
-    """Return the parameters with other monitors of the given kinds, and with other changes."""
-    monitors = (
-        *(parameters.select(OverTime) if over_time is None else over_time),
-        *(parameters.select(AtTimes) if at_times is None else at_times),
-        *(parameters.select(HotSpots) if hot_spots is None else hot_spots),
-        *(parameters.select(Dwell) if dwell is None else dwell),
-    )
-    return replace(parameters, monitors=monitors, **changes)
+def select(parameters: Parameters, kind: type[Kind]) -> tuple[Kind, ...]:
+    """Return the monitors of one kind."""
+    return tuple(monitor for monitor in parameters.monitors if isinstance(monitor, kind))
+
+
+def replace_monitors(parameters: Parameters, **changes: Any) -> Parameters:
+    """Return the parameters with other monitors of some kinds, each named as `at_times=…`, and with other changes."""
+    kept = {kind: [monitor for monitor in parameters.monitors if monitor.kind == kind] for kind in KINDS}
+    monitors = [monitor for kind in KINDS for monitor in changes.pop(kind, kept[kind])]
+    return replace(parameters, monitors=tuple(monitors), **changes)
 
 
 def watch(name: str, rows: Sequence[int], rule: OverTimeRule) -> OverTime:

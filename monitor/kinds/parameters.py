@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,6 @@ from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD, measure_locations
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.slot_grid import SlotGrid
-
-Kind = TypeVar("Kind", bound=Monitor)
 
 
 @dataclass(frozen=True)
@@ -42,10 +39,6 @@ class Parameters:
     registry: Registry
     monitors: tuple[Monitor, ...]
     period: int = 0
-
-    def select(self, kind: type[Kind]) -> tuple[Kind, ...]:
-        """Return the monitors of one kind."""
-        return tuple(monitor for monitor in self.monitors if isinstance(monitor, kind))
 
     @cached_property
     def needed(self) -> tuple[NeededFacts, ...]:

@@ -13,6 +13,7 @@ from monitor.config.valid_config import validate_config
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.at_times import AtTimesRule
+from tests.builders import select
 
 _MEANT = "Did you mean answers_per_window?"
 PLACES = Locations(("shibuya", "shinjuku"))
@@ -21,7 +22,7 @@ PLACES = Locations(("shibuya", "shinjuku"))
 def test_key_is_read(load: Any) -> None:
     """Each of k answers is drawn at ε/k, and k is 1 by default."""
     for changes, answers in (({}, 1), ({"monitors.1.answers_per_time": 3}, 3)):
-        (evening,) = derive_parameters(load(changes), PLACES.ids).select(AtTimes)
+        (evening,) = select(derive_parameters(load(changes), PLACES.ids), AtTimes)
         assert evening.rule == AtTimesRule(Fraction(1, 2), 20, answers)
         assert evening.needed.since_ticks == (answers > 1)
 

@@ -22,6 +22,7 @@ from monitor.kinds.hot_spots.keys import HotSpotsMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.dwell import DwellRule
 from monitor.time.instants import DAY
+from tests.builders import select
 from tests.config.conftest import ABSENT
 
 PLACES: Final = Locations(("shibuya", "shinjuku"))
@@ -45,7 +46,7 @@ def test_kinds_are_read(load: Any) -> None:
     config = load(replace("dwell"))
     assert isinstance(config.monitors[1], DwellMonitor)
     parameters = derive_parameters(config, PLACES.ids)
-    assert [(monitor.name, monitor.rule) for monitor in parameters.select(Dwell)] == [
+    assert [(monitor.name, monitor.rule) for monitor in select(parameters, Dwell)] == [
         ("lengths", DwellRule(Fraction(1, 3), 7_200, 1))
     ]
     evening, plain = (load(changes).monitors[1] for changes in ({"monitors.1.at_least": {"epsilon": "1/3"}}, {}))

@@ -23,6 +23,7 @@ from monitor.kinds.over_time.record import OverTimeAlert, make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.records.output_records import OutputRecord
+from tests.builders import select
 
 PLACES = Locations([f"place-{number}" for number in range(4)])
 LARGEST = 10**12
@@ -102,9 +103,9 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         except ConfigError:
             assume(False)
         parameters = derive_parameters(config, PLACES.ids)
-        for monitor in parameters.select(OverTime):
+        for monitor in select(parameters, OverTime):
             check_over_time_record(parameters, monitor)
-        (evening,), (busiest,) = parameters.select(AtTimes), parameters.select(HotSpots)
+        (evening,), (busiest,) = select(parameters, AtTimes), select(parameters, HotSpots)
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
         entry = read(
             make_at_times_record(

@@ -13,6 +13,7 @@ from monitor.config.valid_config import validate_config
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.upper_bound import BucketRule
+from tests.builders import select
 from tests.config.conftest import ABSENT
 
 CURVE: Final = {
@@ -33,7 +34,7 @@ def replace(**changes: object) -> dict[str, Any]:
 def test_keys_are_read(load: Any) -> None:
     """The locations share the ε, and the lengths are in slots."""
     parameters = derive_parameters(load(replace()), ("shibuya", "shinjuku"))
-    (curve,) = parameters.select(UpperBound)
+    (curve,) = select(parameters, UpperBound)
     assert curve.rules == tuple(BucketRule(Fraction(share), 24, 168, parameters.max_lead) for share in (3, 1))
     assert [rule.answer_epsilon for rule in curve.rules] == [Fraction(3, 7), Fraction(1, 7)]
 

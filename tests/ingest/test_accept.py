@@ -24,7 +24,7 @@ from monitor.privacy.upper_bound import BucketRule
 from monitor.records.visits import Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from tests.builders import build_parameters, build_visit, replace_monitors
+from tests.builders import build_parameters, build_visit, replace_monitors, select
 from tests.store.packed import Present, Seen, list_present, list_seen
 
 Visit = tuple[str, str, int, int]
@@ -57,13 +57,13 @@ def judge(
         left = grid.origin + (last + 1) * grid.length
     row = parameters.registry.ids.index(location)
     can = once = covers = in_time = False
-    windows = [monitor.window for monitor in parameters.select(OverTime) if row in monitor.rows]
+    windows = [monitor.window for monitor in select(parameters, OverTime) if row in monitor.rows]
     if windows:
         once = True
         if last >= current - max(windows) + 1:
             can = True
             expected.seen.add(Seen(current, row, last, hasher(person)))
-    for monitor in parameters.select(AtTimes):
+    for monitor in select(parameters, AtTimes):
         for instant in monitor.times.find_between(arrived, left).tolist():
             once = covers = True
             ticks = range(first - 2, current + 200)
@@ -114,7 +114,7 @@ def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> Non
     rng = random.Random(11)
     edges = [parameters.grid.start(slot) for slot in range(-30, 60)]
     edges += [
-        int(at) for monitor in parameters.select(AtTimes) for at in monitor.times.find_between(edges[0], edges[-1])
+        int(at) for monitor in select(parameters, AtTimes) for at in monitor.times.find_between(edges[0], edges[-1])
     ]
 
     def instant() -> int:
@@ -203,9 +203,9 @@ def find_counting(parameters: Parameters, tick: int, location: str, left: int, l
     The visit includes the last microsecond of its last slot, so it covers the designated times before that.
     """
     row, as_of = parameters.registry.ids.index(location), parameters.grid.as_of(tick)
-    for over in parameters.select(OverTime):
+    for over in select(parameters, OverTime):
         yield row in over.rows and last >= parameters.find_window_start(over.window, tick)
-    for timed in parameters.select(AtTimes):
+    for timed in select(parameters, AtTimes):
         yield any(left - 1 == instant for instant in timed.list_live_times(as_of))
 
 
@@ -292,7 +292,7 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
 
     "noon" has lower bounds, and shares its first time with "late". "evening" has none.
     """
-    evening, noon, late = parameters.select(AtTimes)
+    evening, noon, late = select(parameters, AtTimes)
     instant = noon.times.instants[0]
     bounded = replace_monitors(parameters, at_times=(evening, replace(noon, at_least=Fraction(1)), late))
     current = parameters.grid.find_slot(instant)
@@ -318,7 +318,7 @@ def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None
 
     The times of "noon" are 12:00 and 13:30. "late" shares the first.
     """
-    noon = parameters.select(AtTimes)[1]
+    noon = select(parameters, AtTimes)[1]
     first, second = noon.times.instants
     dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 7_200), noon.horizon)
     timed = replace_monitors(parameters, dwell=(dwell,))
@@ -350,7 +350,7 @@ def test_stamps_are_facts(parameters: Parameters, hasher: PersonHasher) -> None:
 
     "noon" has two answers per time and lower bounds, and shares its first time with "late". "evening" has one answer.
     """
-    evening, noon, late = parameters.select(AtTimes)
+    evening, noon, late = select(parameters, AtTimes)
     noon = replace(noon, at_least=Fraction(1))
     plain = replace_monitors(parameters, at_times=(evening, noon, late))
     afresh = replace_monitors(parameters, at_times=(evening, replace(noon, answers=2), late))

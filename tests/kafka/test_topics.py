@@ -32,7 +32,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.operate.replay.driver import adapt_topic_needs
 from monitor.time.instants import DAY, HOUR, MILLISECOND
 from monitor.time.schedule import Schedule
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 from tests.topic_fixtures import TopicSet
 
 
@@ -85,7 +85,7 @@ class TestNeeds:
 
     def test_long_horizon_lengthens_retention(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """A horizon longer than the windows lengthens the retention of input and ledger."""
-        patient = replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], horizon=30 * DAY),))
+        patient = replace_monitors(parameters, at_times=(replace(select(parameters, AtTimes)[0], horizon=30 * DAY),))
         for wanted in list_topic_needs(patient, kafka_settings)[:2]:
             assert int(read_settings(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
 

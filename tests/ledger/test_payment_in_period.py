@@ -28,7 +28,7 @@ from monitor.ticks.collect_answers import Decider
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.time.instants import HOUR
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, replace_monitors
+from tests.builders import ORIGIN, replace_monitors, select
 from tests.ticks.deciding import decide_complete
 
 pytestmark = pytest.mark.long
@@ -38,18 +38,18 @@ HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
 def watch(parameters: Parameters, shares: Mapping[int, Fraction], name: str = "stations") -> Parameters:
     """Return parameters with one monitor that watches these rows at these ε_l."""
-    rule = parameters.select(OverTime)[0].rules[0]
+    rule = select(parameters, OverTime)[0].rules[0]
     rules = tuple(replace(rule, epsilon=epsilon) for epsilon in shares.values())
     return replace_monitors(parameters, over_time=(OverTime(name, tuple(shares), rules),))
 
 
 def worst(parameters: Parameters) -> Fraction:
     """Return the most that one person may pay under the parameters alone, as `check` computes it."""
-    slots, rules = parameters.period_slots, [rule for monitor in parameters.select(OverTime) for rule in monitor.rules]
+    slots, rules = parameters.period_slots, [rule for monitor in select(parameters, OverTime) for rule in monitor.rules]
     places = (
         compute_over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules
     )
-    return sum(places, compute_at_times_payment(Fraction(1), 3 * len(parameters.select(AtTimes))))
+    return sum(places, compute_at_times_payment(Fraction(1), 3 * len(select(parameters, AtTimes))))
 
 
 def empty(partitions: int) -> dict[int, Spent]:
@@ -122,7 +122,7 @@ class TestOthers:
         self, epsilon: Fraction, at: tuple[str, ...], name: str, more: Fraction, parameters: Parameters
     ) -> None:
         """Of designated times only the excess is added, for each time of a period (the bound has more days)."""
-        (noon,) = parameters.select(AtTimes)
+        (noon,) = select(parameters, AtTimes)
         other = replace(noon, name=name, epsilon=epsilon, times=Schedule.of(at, "UTC"))
         old = replace_monitors(parameters, at_times=(other,))
         assert compute_total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
@@ -130,7 +130,7 @@ class TestOthers:
     @pytest.mark.parametrize(("at", "most"), [("Tue 12:10", 1), ("Tue,Sat 12:10", 2), ("Mon-Fri 12:10", 5)])
     def test_days_of_other_owners_count(self, at: str, most: int, parameters: Parameters) -> None:
         """A time of day on days of the week counts as often as its days occur in the dates of a period: six here."""
-        (noon,) = parameters.select(AtTimes)
+        (noon,) = select(parameters, AtTimes)
         other = replace(noon, name="weekly", times=Schedule.of((at,), "UTC"))
         old = replace_monitors(parameters, at_times=(other,))
         assert compute_total(parameters, {0: old, 1: old}, 2) == worst(parameters) + most
@@ -147,7 +147,7 @@ class TestOthers:
             time         12:10  12:20  12:00   pays 3 a day: at each time in another partition
             time         12:10  12:10  12:00   pays 2 a day: at 12:10 in one of the two partitions
         """
-        (noon,) = parameters.select(AtTimes)
+        (noon,) = select(parameters, AtTimes)
         running = {
             partition: replace_monitors(parameters, at_times=(replace(noon, times=Schedule.of((at,), "UTC")),))
             for partition, at in enumerate(others)
@@ -235,7 +235,7 @@ def announce(state: LedgerState, parameters: Parameters, incomplete: int | None 
 class TestCharges:
     def test_digest_depends_on_charges_only(self, parameters: Parameters) -> None:
         """The digest depends on charges only, not on thresholds, delays or the registry."""
-        rule = replace(parameters.select(OverTime)[0].rules[0], threshold=9)
+        rule = replace(select(parameters, OverTime)[0].rules[0], threshold=9)
         same = replace_monitors(
             parameters,
             over_time=(OverTime("stations", (0, 1), (rule, rule)),),
@@ -243,7 +243,7 @@ class TestCharges:
             registry=Registry((*parameters.registry.ids, "place-9"), 4),
         )
         assert declare_charges(same) == declare_charges(parameters)
-        (noon,) = parameters.select(AtTimes)
+        (noon,) = select(parameters, AtTimes)
         changed = [
             thirds(parameters),
             watch(parameters, {0: HALF, 1: HALF}, "bridges"),
@@ -269,7 +269,7 @@ class TestCharges:
     def test_many_locations_declare_the_digest_only(self, parameters: Parameters) -> None:
         """With 100,000 locations only the digest is declared, so that an owner record always fits."""
         ids = tuple(f"place-{number}" for number in range(100_000))
-        rules = parameters.select(OverTime)[0].rules[:1] * len(ids)
+        rules = select(parameters, OverTime)[0].rules[:1] * len(ids)
         wide = replace_monitors(
             parameters, registry=Registry(ids, 2), over_time=(OverTime("all", tuple(range(len(ids))), rules),)
         )
@@ -283,7 +283,7 @@ class TestCharges:
     def test_check_of_many_locations_is_fast(self, parameters: Parameters) -> None:
         """The check of 100,000 recently answered locations is fast."""
         ids = tuple(f"place-{number}" for number in range(100_000))
-        rule = parameters.select(OverTime)[0].rules[0]
+        rule = select(parameters, OverTime)[0].rules[0]
         rules = (rule,) * len(ids)
         wide = replace_monitors(
             parameters, registry=Registry(ids, 2), over_time=(OverTime("all", tuple(range(len(ids))), rules),)

@@ -22,6 +22,7 @@ from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR
+from tests.builders import select
 from tests.kit.signed import SIGNER
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
@@ -87,7 +88,7 @@ class Town:
     def alerts(self, tick: int, counts: Mapping[str, int | None]) -> Iterable[OutputRecord]:
         """Return the records of the monitor `places`, without noise."""
         parameters = self.parts.parameters
-        monitor = parameters.select(OverTime)[0]
+        monitor = select(parameters, OverTime)[0]
         for row, rule in zip(monitor.rows, monitor.rules, strict=True):
             place = parameters.registry.ids[row]
             answer = step(rule, self.marks.get(place, ()), tick, counts.get(place, 0), 0)
@@ -107,7 +108,7 @@ class Town:
     def snapshots(self, tick: int, noon: Mapping[str, int], *, complete: bool) -> Iterable[OutputRecord]:
         """Return the records of the monitor `midday` about all its live times. `noon` is about the latest of them."""
         parameters = self.parts.parameters
-        monitor, grid = parameters.select(AtTimes)[0], parameters.grid
+        monitor, grid = select(parameters, AtTimes)[0], parameters.grid
         as_of = grid.as_of(tick)
         live = monitor.list_live_times(as_of)
         for time in live:

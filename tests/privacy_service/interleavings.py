@@ -36,7 +36,7 @@ from monitor.ticks.run_partition import find_reading_end, find_release_time
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MINUTE
-from tests.builders import ORIGIN
+from tests.builders import ORIGIN, select
 from tests.privacy_service.plans import PLACES, Plan
 from tests.privacy_service.states import (
     BatchName,
@@ -92,7 +92,7 @@ class World:
         shards = [
             [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
         ]
-        ranked = [plan.parameters.select(HotSpots), *[()] * (plan.ledger_partitions - 1)]
+        ranked = [select(plan.parameters, HotSpots), *[()] * (plan.ledger_partitions - 1)]
         deciders = [
             Decider(plan.parameters, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
         ]

@@ -24,6 +24,7 @@ from monitor.privacy.over_time import Mark
 from monitor.privacy.payment_across_changes import Bound, PaidAnswer, Place
 from monitor.privacy.payment_across_changes import compute_most_paid as bound_of
 from monitor.ticks.collect_answers import Decider
+from tests.builders import select
 from tests.privacy_service.cells import Cell, Visit, read_digit
 from tests.privacy_service.town import Pairs, Stages, Town, begin_at, drop_equal_end, find_town, find_worst
 
@@ -103,7 +104,7 @@ def test_added_location_exceeds_shares_as_checked() -> None:
             report = Visit("ann", place, *shape, moment)
             ratio *= loss(((-1, two), (change, three)), Cell(row), report, 0)
         worst_of_all = max(worst_of_all, ratio)
-    (rule,) = {rule for monitor in three.parameters.select(OverTime) for rule in monitor.rules}
+    (rule,) = {rule for monitor in select(three.parameters, OverTime) for rule in monitor.rules}
     answered = (PaidAnswer.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
     places = [Place(paid, Bound.of(rule), 1) for paid in (answered, answered, ())]
     assert bound_of(places, 1, 0) == Fraction(4, 3)
@@ -131,7 +132,7 @@ def test_alternating_configurations_pay_the_larger() -> None:
     for row, place in enumerate(("inn", "mill", "farm")):
         visits = [Visit("ann", place, *shape, moment) for shape, moment in product(SHAPES, range(8))]
         total *= max(loss(stages, Cell(row), report, 0) for stages in courses for report in visits)
-        bounds = [Bound.of(town.parameters.select(OverTime)[0].rules[0]) for town in (old, new) if row in town.watched]
+        bounds = [Bound.of(select(town.parameters, OverTime)[0].rules[0]) for town in (old, new) if row in town.watched]
         places.append(Place((), bounds[0] if len(bounds) == 1 else bounds[0].combine(bounds[1]), -1))
     assert bound_of(places, 1, -1) == Fraction(4, 3)
     assert total == Q ** -int(Fraction(4, 3) / UNIT)
@@ -357,7 +358,7 @@ def test_rule_in_turns_pays_each_time(turns: str, paid: int) -> None:
     ticks = tuple(range(len(turns)))
     assert find_worst(stages, Cell(0), 0, ((1, 0),) * len(turns)) == Q ** -int(paid / UNIT)
     assert sum_by_rule(stages, ticks) < paid <= sum_allowed(stages, ticks)
-    bounds = [Bound.of(town.parameters.select(OverTime)[0].rules[0]) for town in rules.values()]
+    bounds = [Bound.of(select(town.parameters, OverTime)[0].rules[0]) for town in rules.values()]
     assert bound_of([Place((), bounds[0].combine(bounds[1]), 0)], len(turns), 0) == paid
 
 

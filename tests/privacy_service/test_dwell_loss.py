@@ -23,7 +23,7 @@ from monitor.privacy.sum_and_count import SumAndCount
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_parameters, replace_monitors
+from tests.builders import ORIGIN, build_parameters, replace_monitors, select
 from tests.kit.recount import Rules
 from tests.privacy_service.driving import read_ticks
 
@@ -67,7 +67,7 @@ def parameters(per_person: int) -> Parameters:
 def drive(people: Mapping[str, Set], per_person: int) -> SumAndCount:
     """Return the exact totals of the service at the final tick, with each visit in its own record."""
     town = parameters(per_person)
-    decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.select(Dwell))
+    decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), select(town, Dwell))
     by_tick = {
         tick: [encode(person, visit) for person, visits in people.items() for visit in visits if visit.slot == tick]
         for tick in (0, 1)
@@ -77,7 +77,9 @@ def drive(people: Mapping[str, Set], per_person: int) -> SumAndCount:
     for own, row, length in sorted(next(iter(reading.stays.values()))):
         by_person.setdefault(own, {})[row] = length
     return (
-        town.select(Dwell)[0].rule.to_sum_and_count().add_up([list(lengths.values()) for lengths in by_person.values()])
+        select(town, Dwell)[0]
+        .rule.to_sum_and_count()
+        .add_up([list(lengths.values()) for lengths in by_person.values()])
     )
 
 

@@ -37,7 +37,7 @@ from monitor.records.output_records import OutputRecord
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_counts, build_parameters, watch
+from tests.builders import ORIGIN, build_counts, build_parameters, select, watch
 from tests.privacy_service.cells import (
     AT_EPSILON,
     HOT,
@@ -161,7 +161,7 @@ class Town:
     @cached_property
     def _ranking(self) -> Decider:
         """A decider that draws the hot spots too."""
-        return Decider(self.parameters, [0], self._walk, self.parameters.select(HotSpots))
+        return Decider(self.parameters, [0], self._walk, select(self.parameters, HotSpots))
 
     @cached_property
     def _questions(self) -> dict[int, Question]:

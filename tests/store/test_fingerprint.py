@@ -21,40 +21,40 @@ from monitor.store.fingerprint import compute_fingerprint
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
 from monitor.time.times_of_day import TimeOfDay
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
 Change = Callable[[Parameters], Parameters]
 
 
 def _with_rule(parameters: Parameters, **changes: object) -> Parameters:
-    monitor = parameters.select(OverTime)[0]
+    monitor = select(parameters, OverTime)[0]
     rules = tuple(replace(rule, **changes) for rule in monitor.rules)  # type: ignore[arg-type]  # one test, many fields
     return replace_monitors(parameters, over_time=(replace(monitor, rules=rules),))
 
 
 def _at(parameters: Parameters, *times: str, zone: str = "Asia/Tokyo") -> Parameters:
     return replace_monitors(
-        parameters, at_times=(replace(parameters.select(AtTimes)[0], times=Schedule.of(times, zone)),)
+        parameters, at_times=(replace(select(parameters, AtTimes)[0], times=Schedule.of(times, zone)),)
     )
 
 
 def _with_bounds(parameters: Parameters, epsilon: Fraction) -> Parameters:
-    return replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], at_least=epsilon),))
+    return replace_monitors(parameters, at_times=(replace(select(parameters, AtTimes)[0], at_least=epsilon),))
 
 
 def _with_answers(parameters: Parameters, answers: int) -> Parameters:
-    return replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], answers=answers),))
+    return replace_monitors(parameters, at_times=(replace(select(parameters, AtTimes)[0], answers=answers),))
 
 
 def _with_dwell(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
-    evening = parameters.select(AtTimes)[0]
+    evening = select(parameters, AtTimes)[0]
     rule = DwellRule(Fraction(epsilon), longest)
     return replace_monitors(parameters, dwell=(Dwell("lengths", evening.times, rule, evening.horizon),))
 
 
 def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
-    monitor = parameters.select(OverTime)[0]
+    monitor = select(parameters, OverTime)[0]
     return replace_monitors(parameters, over_time=(replace(monitor, rows=rows, rules=monitor.rules[: len(rows)]),))
 
 
@@ -72,7 +72,7 @@ DECIDING: dict[str, Change] = {
     "instant": lambda parameters: _at(parameters, "2026-01-01T18:00:00Z"),
     "zone": lambda parameters: _at(parameters, "18:00", zone="Europe/Oslo"),
     "horizon": lambda parameters: replace_monitors(
-        parameters, at_times=(replace(parameters.select(AtTimes)[0], horizon=DAY),)
+        parameters, at_times=(replace(select(parameters, AtTimes)[0], horizon=DAY),)
     ),
     "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
     "several answers per time": lambda parameters: _with_answers(parameters, 2),  # the stamps are stored then
@@ -90,11 +90,11 @@ IDLE: dict[str, Change] = {
     "release_delay": lambda parameters: replace(parameters, release_delay=1),
     "tolerance": lambda parameters: replace(parameters, tolerance=2),
     "at_times epsilon": lambda parameters: replace_monitors(
-        parameters, at_times=(replace(parameters.select(AtTimes)[0], epsilon=Fraction(2), threshold=8, name="night"),)
+        parameters, at_times=(replace(select(parameters, AtTimes)[0], epsilon=Fraction(2), threshold=8, name="night"),)
     ),
     "a zone whose clocks show the same": lambda parameters: _at(parameters, "18:00", zone="Etc/GMT-9"),
     "a monitor twice": lambda parameters: replace_monitors(
-        parameters, over_time=parameters.select(OverTime) * 2, at_times=parameters.select(AtTimes) * 2
+        parameters, over_time=select(parameters, OverTime) * 2, at_times=select(parameters, AtTimes) * 2
     ),
 }
 
@@ -145,7 +145,7 @@ def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
         with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
             zone = ZoneInfo.from_file(file, key="Africa/Cairo")
         times = Schedule((), (TimeOfDay(time(18)),), zone)
-        changed = replace_monitors(parameters, at_times=(replace(parameters.select(AtTimes)[0], times=times),))
+        changed = replace_monitors(parameters, at_times=(replace(select(parameters, AtTimes)[0], times=times),))
         digits.add(compute_fingerprint(changed, KEY_DIGEST, TOPIC))
     assert len(digits) == 2
 

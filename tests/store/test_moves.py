@@ -32,7 +32,7 @@ from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, watch
+from tests.builders import build_parameters, select, watch
 from tests.kit.waiting import until
 from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
@@ -103,7 +103,7 @@ class Site:
     def noon(self) -> int:
         """The designated time."""
         grid = self.parameters.grid
-        return int(self.parameters.select(AtTimes)[0].times.find_between(grid.start(0), grid.start(SLOT))[0])
+        return int(select(self.parameters, AtTimes)[0].times.find_between(grid.start(0), grid.start(SLOT))[0])
 
     @property
     def move(self) -> Move:

@@ -13,7 +13,7 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import CONSENT, OffsetRange, Question
 from monitor.kinds.parameters import Parameters
 from monitor.store.redis_store import RedisStore
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
@@ -24,7 +24,7 @@ SHARD = 2
 @pytest.fixture(scope="session")
 def parameters(parameters: Parameters) -> Parameters:
     """The parameters of the other stores, with two answers about the designated time."""
-    (evening,) = parameters.select(AtTimes)
+    (evening,) = select(parameters, AtTimes)
     return replace_monitors(parameters, at_times=(replace(evening, answers=2),), hot_spots=())
 
 

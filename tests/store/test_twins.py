@@ -18,7 +18,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 from tests.store.memory import MemoryWindows
 from tests.store.packed import pack_shard_facts
 
@@ -132,7 +132,7 @@ def test_memory_equals_valkey(
     open_windows: Callable[..., RedisStore],
 ) -> None:
     """Memory and Valkey return the same readings for random operations, with one or two answers per time."""
-    (evening,) = parameters.select(AtTimes)
+    (evening,) = select(parameters, AtTimes)
     parameters = replace_monitors(parameters, at_times=(replace(evening, answers=answers),))
     stored = open_windows(valkey, parameters, clock=clock)
 

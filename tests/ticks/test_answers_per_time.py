@@ -21,7 +21,7 @@ from monitor.privacy.at_times import Number
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.instants import parse_instant
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 from tests.ticks.deciding import read, value_of
 
 NOON = "2026-01-01T12:30:00Z"
@@ -123,7 +123,7 @@ def test_earlier_number_marks_its_location(
     answers: int, epsilon: Fraction | None, parameters: Parameters, noise: Any
 ) -> None:
     """A number without its ε, as of an old ledger, and one after which less than ε/k is left, mark their location."""
-    (noon,) = parameters.select(AtTimes)
+    (noon,) = select(parameters, AtTimes)
     parameters = replace_monitors(parameters, at_times=(replace(noon, answers=answers),))
     number = Number(12, 4, epsilon)
     state = LedgerState(times=TimeAnswers(noisy={ABOUT: {"place-0": (number,)}}))

@@ -16,7 +16,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import parse_instant
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
 
 Make = Callable[..., Parameters]
@@ -164,7 +164,7 @@ class TestOverTime:
     def test_weights_draw_at_their_epsilon(self, make_parameters: Make, noise: Any) -> None:
         """Locations with shares 1/2 and 1/4 draw noise at the share that they pay."""
         parameters = make_parameters(places=3)
-        monitor = parameters.select(OverTime)[0]
+        monitor = select(parameters, OverTime)[0]
         half, quarter = (replace(monitor.rules[0], epsilon=Fraction(1, part)) for part in (2, 4))
         parameters = replace_monitors(parameters, over_time=(replace(monitor, rules=(half, quarter, half)),))
         noise.script = [7, 8, 9]

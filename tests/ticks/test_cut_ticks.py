@@ -36,7 +36,7 @@ from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_counts, build_since, replace_monitors
+from tests.builders import ORIGIN, build_counts, build_since, replace_monitors, select
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 
 ANSWERS: Final = 4
@@ -326,7 +326,7 @@ def test_other_configuration_draws_no_rest(parameters: Parameters, noise: Any, c
     if changed == "facts":
         service.fingerprint = "fingerprint-2"
     else:
-        cheaper = replace(parameters.select(HotSpots)[0], epsilon=Fraction(1, 4))
+        cheaper = replace(select(parameters, HotSpots)[0], epsilon=Fraction(1, 4))
         service.parameters = replace_monitors(parameters, hot_spots=(cheaper,))
     owner = service.take_over()
     assert not owner.may_decide(1)

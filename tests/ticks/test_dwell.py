@@ -23,7 +23,7 @@ from monitor.ticks.collect_answers import Decider, Decision
 from monitor.ticks.rollout import compute_version
 from monitor.time.instants import HOUR
 from monitor.time.schedule import Schedule
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 
 Make = Callable[..., Parameters]
 Stays = Mapping[int, Sequence[tuple[bytes, int, int]]]
@@ -59,7 +59,7 @@ def read(questions: Mapping[int, Question], stays: Stays, complete_from: int) ->
 def decide(
     parameters: Parameters, tick: int, noise: Any, state: LedgerState | None = None, complete_from: int | None = None
 ) -> Decision:
-    decider = Decider(parameters, [], noise, parameters.select(Dwell))
+    decider = Decider(parameters, [], noise, select(parameters, Dwell))
     known = COMPLETE_FROM_START if complete_from is None else complete_from
     readings = read(decider.build_questions(tick, LedgerState()), STAYS, known)
     return decider.decide(tick, Evidence(readings), LedgerState() if state is None else state)
@@ -94,7 +94,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make, noise: Any) -> None:
     (record,) = decide(parameters, 11, noise, complete_from=11).records
     value = json.loads(record.value)
     assert (value["status"], value["visits"], value["visit_seconds"]) == ("unknown", None, None)
-    decider = Decider(parameters, [], noise, parameters.select(Dwell))
+    decider = Decider(parameters, [], noise, select(parameters, Dwell))
     readings = read(decider.build_questions(11, LedgerState()), STAYS, COMPLETE_FROM_START)
     del readings[1]
     assert decider.decide(11, Evidence(readings), LedgerState()).answers == {("lengths", "unknown"): 1}
@@ -109,7 +109,7 @@ def test_longer_horizon_does_not_draw_again(make_parameters: Make, noise: Any) -
     state = LedgerState()
     state.fold(record, parameters.grid)
     assert decide(scheme_with(make_parameters, horizon=3), 12, noise, state).records == []
-    (at,) = parameters.select(Dwell)[0].times.instants
+    (at,) = select(parameters, Dwell)[0].times.instants
     assert state.charged == {("dwell", "lengths", at): Fraction(1, 2)}
 
 

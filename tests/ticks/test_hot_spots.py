@@ -21,7 +21,7 @@ from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.schedule import Schedule
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 
 HOUR = 3_600_000_000
 Make = Callable[..., Parameters]
@@ -55,7 +55,7 @@ def decide_complete(
     complete_from: int = COMPLETE_FROM_START,
 ) -> Decision:
     """Decide a tick by the partition that gives the answer. It has no shards here."""
-    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), select(parameters, HotSpots))
     readings = read(parameters, decider.build_questions(tick, LedgerState()), people, complete_from)
     return decider.decide(tick, Evidence(readings), state)
 
@@ -86,7 +86,7 @@ def test_final_tick_asks_about_live_times(make_parameters: Make) -> None:
     noon, later = (parameters.grid.start(slot) + HOUR // 2 for slot in (10, 11))
     moments = AtTimes("moments", Schedule((later,)), HUGE, 2, 2 * HOUR)
     parameters = replace_monitors(parameters, at_times=(moments,))
-    decider = Decider(parameters, [0], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
+    decider = Decider(parameters, [0], OneSidedNoise(SeededEntropy(3)), select(parameters, HotSpots))
     assert [decider.build_questions(11, LedgerState())[shard].times for shard in range(3)] == [
         (noon, later),
         (noon,),
@@ -112,7 +112,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
 def test_one_late_shard_means_unknown(make_parameters: Make) -> None:
     """One shard without a reading makes the whole answer unknown."""
     parameters = scheme_with(make_parameters)
-    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots))
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), select(parameters, HotSpots))
     readings = read(parameters, decider.build_questions(11, LedgerState()), {3: 7}, COMPLETE_FROM_START)
     decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
     assert decision.answers == {("busiest", "unknown"): 1}
@@ -150,7 +150,7 @@ def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:
     parameters = scheme_with(make_parameters)
     assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).build_questions(11, LedgerState())) == {1}
     assert set(
-        Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.select(HotSpots)).build_questions(
+        Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), select(parameters, HotSpots)).build_questions(
             11, LedgerState()
         )
     ) == {

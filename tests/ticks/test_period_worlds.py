@@ -36,7 +36,7 @@ from monitor.ticks.collect_answers import Decider
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import build_counts, build_parameters, replace_monitors
+from tests.builders import build_counts, build_parameters, replace_monitors, select
 
 pytestmark = pytest.mark.long
 
@@ -96,7 +96,7 @@ class RunningOwner:
 def compute_worst(parameters: Parameters) -> Fraction:
     """Return the most that one person may pay under one configuration."""
     total = Fraction(0)
-    for monitor in parameters.select(OverTime):
+    for monitor in select(parameters, OverTime):
         rule, epsilon = monitor.rules[0], sum((rule.epsilon for rule in monitor.rules), Fraction(0))
         total += compute_over_time_payment(epsilon, rule.answers, rule.window, rule.max_lead, parameters.period_slots)
     for timed in parameters.charged_times:
@@ -277,13 +277,13 @@ class World:
         parameters, state = owner.parameters, owner.state
         mine = [place for place in self.places if find_shard(place, self.partitions) == partition]
         answers: set[Paid | PaidTime] = set()
-        for monitor in parameters.select(OverTime):
+        for monitor in select(parameters, OverTime):
             for row, rule in zip(monitor.rows, monitor.rules, strict=True):
                 place = self.places[row]
                 for tick in state.marks.get((monitor.name, place), ()):
                     epsilon = rule.answer_epsilon
                     answers.add(Paid(monitor.name, place, tick, epsilon, rule.window, rule.max_lead))
-        for timed in parameters.select(AtTimes):
+        for timed in select(parameters, AtTimes):
             name, epsilon = timed.name, timed.epsilon
             for (asked, time), places in state.times.noisy.items():
                 answers |= {PaidTime("at_times", name, time, place, epsilon) for place in places if asked == name}
@@ -327,7 +327,7 @@ class World:
         """Yield (monitor, place, stamped slot, lead) of each visit that pays more than the largest ε_l of its place."""
         largest: dict[tuple[str, str], Fraction] = {}
         for parameters in self.configurations:
-            for monitor in parameters.select(OverTime):
+            for monitor in select(parameters, OverTime):
                 for row, rule in zip(monitor.rows, monitor.rules, strict=True):
                     key = monitor.name, self.places[row]
                     largest[key] = max(rule.epsilon, largest.get(key, rule.epsilon))

@@ -24,6 +24,7 @@ from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.output_records import OutputRecord, make_record
 from monitor.records.unknown_causes import NOT_SIGNED
 from monitor.ticks.collect_answers import Decider, Decision
+from tests.builders import select
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 from tests.ticks.deciding import ONE, decide_complete, statuses, value_of
 
@@ -54,7 +55,7 @@ def parameters(
 
 def forge(parameters: Parameters, tick: int, marked: int | None = None) -> list[OutputRecord]:
     """Return answers with forged noisy counts: of place-0 over time, drawn at `marked`, and of both places at noon."""
-    (stations,), (noon,), grid = parameters.select(OverTime), parameters.select(AtTimes), parameters.grid
+    (stations,), (noon,), grid = select(parameters, OverTime), select(parameters, AtTimes), parameters.grid
     answer = OverTimeAnswer(
         "noisy_count", FORGED, (Mark(tick if marked is None else marked, FORGED, ONE, until=tick + 2),), None
     )

@@ -33,7 +33,7 @@ from monitor.ticks.tick_reports import TickReports
 from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND, parse_instant
 from monitor.time.schedule import Schedule
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 from tests.conftest import Eventually
 from tests.ticks.deciding import decide_complete, make_mark, read
 from tests.ticks.worlds import World
@@ -194,7 +194,7 @@ def test_total_counts_incomplete_shards(make_parameters: Make, noise: Any) -> No
     """An answer about all shards that is unknown counts the shards whose facts are incomplete."""
     busiest = HotSpots("busiest", Schedule((parse_instant(NOON),)), Fraction(1), 2, 2 * HOUR)
     parameters = replace_monitors(make_parameters(places=8, shards=4, watched={}), hot_spots=(busiest,))
-    decider = Decider(parameters, [], noise, parameters.select(HotSpots))
+    decider = Decider(parameters, [], noise, select(parameters, HotSpots))
     readings = read(decider.build_questions(13, LedgerState()), present=[0, 0])
     readings[2] = replace(readings[2], times_evicted_until=parse_instant(NOON))
     decision = decider.decide(13, Evidence(readings), LedgerState())

@@ -22,7 +22,7 @@ from monitor.kinds.over_time.monitor import LARGEST_OF_ONE_PLACE, find_max_answe
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.records.output_records import OutputRecord
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 
 pytestmark = pytest.mark.long
 
@@ -152,12 +152,12 @@ def test_snapshot_with_lower_bounds_fits(answers: int) -> None:
     names = ['"' * 256, "駅" * 80, *(f"place-{number}" for number in range(50))]
     plain = derive_parameters(config, (*names, *watched))
     bounded = replace_monitors(
-        plain, at_times=tuple(replace(at, at_least=Fraction(1, 3), answers=answers) for at in plain.select(AtTimes))
+        plain, at_times=tuple(replace(at, at_least=Fraction(1, 3), answers=answers) for at in select(plain, AtTimes))
     )
     without, with_bounds = (
-        parameters.select(AtTimes)[0].measure_by_shard(parameters.registry) for parameters in (plain, bounded)
+        select(parameters, AtTimes)[0].measure_by_shard(parameters.registry) for parameters in (plain, bounded)
     )
-    epsilon = bounded.select(AtTimes)[0].rule.answer_epsilon if answers > 1 else None
+    epsilon = select(bounded, AtTimes)[0].rule.answer_epsilon if answers > 1 else None
     later = tuple(LaterCount(10**12 + nth, 10**18, epsilon) for nth in range(1, answers))
     noisy = NoisyCount(10**12, 10**18, epsilon, later, "9999-12-31T23:59:59.999999Z" if later else UNSET)
     for shard, rows in enumerate(bounded.registry.by_shard):

@@ -19,6 +19,7 @@ from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.demo.story import Story
 from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord
+from tests.builders import select
 
 HOURLY = Path(__file__).parents[2] / "kit" / "configs" / "demo.yaml"
 
@@ -58,7 +59,7 @@ def metrics() -> Metrics:
 
 
 def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
-    monitor = parameters.select(OverTime)[0]
+    monitor = select(parameters, OverTime)[0]
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.mark_lifetime - 2)
         answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 70 if n < noisy else 0, 0)
@@ -76,7 +77,7 @@ def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[Output
 
 
 def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
-    timed, registry = parameters.select(AtTimes)[0], parameters.registry
+    timed, registry = select(parameters, AtTimes)[0], parameters.registry
     for time in timed.list_live_times(parameters.grid.as_of(tick)):
         for shard, rows in enumerate(registry.by_shard):
             yield make_at_times_record(

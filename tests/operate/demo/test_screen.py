@@ -16,6 +16,7 @@ from monitor.operate.demo.story import Intake, Story
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY, HOUR
 from monitor.time.slot_grid import SlotGrid
+from tests.builders import select
 
 Published = Callable[..., list[OutputRecord]]
 
@@ -90,10 +91,10 @@ def test_memory_of_long_demo_is_bounded(story: Story, published: Published, metr
         story.add_tick(tick, published(tick, 2 if tick % 24 == 13 else 0), metrics.registry)
     view, parameters = story.subscriber_view, story.parameters
     end = parameters.grid.as_of(5 * 24 - 1)
-    assert len(view.alert_index) == len(parameters.select(OverTime)[0].rows)
+    assert len(view.alert_index) == len(select(parameters, OverTime)[0].rows)
     oldest = min(snapshots.as_of for snapshots in view.snapshot_index.values())
     assert oldest >= end - DAY
-    assert len(view.snapshot_index) <= len(parameters.select(AtTimes)[0].list_live_times(end)) + 1
+    assert len(view.snapshot_index) <= len(select(parameters, AtTimes)[0].list_live_times(end)) + 1
     assert 0 < len(story.news) <= 60
 
 

@@ -20,7 +20,7 @@ from monitor.privacy.over_time import Mark
 from monitor.records.owner_record import make_ledger_record
 from monitor.service.create_topics import Beginning
 from monitor.service.preflight import require_room
-from tests.builders import replace_monitors
+from tests.builders import replace_monitors, select
 from tests.service.startup.ledger_states import states_with_marks
 from tests.topic_fixtures import TopicSet
 
@@ -154,7 +154,7 @@ class TestRoom:
 
     def test_present_answers_fit(self, parameters: Parameters) -> None:
         """The answers of the present configuration fit into the size that `check` accepts."""
-        rule = replace(parameters.select(OverTime)[0].rules[0], answers=20)
+        rule = replace(select(parameters, OverTime)[0].rules[0], answers=20)
         many = replace_monitors(parameters, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
         marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(20))
         state = states_with_marks({("stations", "place-0"): marks})
