@@ -85,13 +85,16 @@ class Reader:
                 return False
             failpoint("reader.polled")
             self._count_late(fetched)
-            batch = prepare_batch(self._parameters, self._persons, fetched)
+            batch = self._prepare(fetched)
             failpoint("reader.accepted")
             self._enqueue(batch)
         except (UnreachableError, StoreError):
             self._abandon()
             raise
         return True
+
+    def _prepare(self, fetched: Sequence[Fetched]) -> Batch:
+        return prepare_batch(self._parameters, self._persons, fetched)
 
     def _enqueue(self, batch: Batch) -> None:
         """Queue a batch, unless an earlier one has to be read again. Wait while the queue is full."""

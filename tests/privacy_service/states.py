@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from monitor.ingest.write_queue import Batch
@@ -69,6 +69,7 @@ class State(NamedTuple):
 
 
 @cache
+@lru_cache(maxsize=10_000)  # nearly all steps repeat the polls of other steps
 def pack_polls(batch: Batch, registry: Registry) -> Portions:
     """Return the facts of a batch by shard, those of each poll in parts of their own."""
     packed: dict[int, list[Portion]] = {}
@@ -78,6 +79,7 @@ def pack_polls(batch: Batch, registry: Registry) -> Portions:
     return packed
 
 
+@lru_cache(maxsize=10_000)
 def batch_name(batch: Batch, registry: Registry) -> BatchName:
     """Return the content of a batch."""
     parts = sorted(pack_polls(batch, registry).items())
