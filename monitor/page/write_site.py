@@ -82,8 +82,9 @@ class SiteFiles:
         self._by_history: dict[str, Location] = {}
         self._histories = Histories(present.board, present.parameters)
         self._has_others = True
-        # What is to be written, in this order: files that never change, the present, and what follows from the records.
-        self._due: list[dict[str, Writer]] = [{name: partial(bytes, each) for name, each in fixed.items()}, {}, {}]
+        # What is to be written, in this order: files that never change, the present, what follows from the records, and
+        # the pages of the places whose history has changed.
+        self._due: list[dict[str, Writer]] = [{name: partial(bytes, each) for name, each in fixed.items()}, {}, {}, {}]
 
     def forget_past(self, fresh: Sequence[Entry]) -> None:
         """Note new records: the files of the ticks from the earliest of them on are written again."""
@@ -107,7 +108,7 @@ class SiteFiles:
                     return False
                 name, write = next(iter(due.items()))
                 if self._folder.write(name, write()) and (location := self._by_history.get(name)) is not None:
-                    due[f"{name_place(location.id)}.html"] = partial(self._write_place, location)
+                    self._due[3][f"{name_place(location.id)}.html"] = partial(self._write_place, location)
                 del due[name]
                 self._write_states()
         if self._has_others:
@@ -191,6 +192,7 @@ class SiteFiles:
         views = {view.name for view in self._list_views(rows)}
         places = {f"{name_place(one)}{suffix}" for one in rows for suffix in (".json", ".html", ".atom")}
         self._wanted = {STATES_FILE, _TICKS_FILE, *self._fixed, *views, *_ALL_PLACES, *past, *places}
+        self._due[3] = {name: write for name, write in self._due[3].items() if name in self._wanted}
 
     def _list_views(self, places: Sized) -> list[View]:
         return list_views(len(places), self._html.language)

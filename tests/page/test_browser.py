@@ -159,7 +159,7 @@ def test_address_keeps_what_is_shown(browser: Browser, page: Served) -> None:
         one.tab.get_by_role("link", name="Deutsch").click()
         one.tab.wait_for_selector("html[lang=de][data-ready]")
         assert one.names() == names
-        one.open("en.html#day=2025-01-08")
+        one.open("index.html#day=2025-01-08")
         expect(one.tab.get_by_label("Alarms that cover")).to_have_value("2025-01-08")
         expect(one.tab.locator("#no-match")).to_have_text("No alarm that still counts covers this day.")
         one.open("en.html#at=2026-01-08T03:00:00Z&state=noisy_count")

@@ -46,7 +46,7 @@ NOON = 36
 def is_whole(page: Served, tick: str = "2026-01-06T15-00-00Z") -> bool:
     """Return whether all files up to a tick are there."""
     folder = page.page.folder.path
-    return (folder / f"past/{tick}.json").exists() and (folder / "places/market.json").exists()
+    return (folder / f"past/{tick}.json").exists() and (folder / "places/bus-library.html").exists()
 
 
 @pytest.fixture(scope="module")
