@@ -19,6 +19,8 @@ from monitor.observe.prometheus_metric import PREFIX
 from monitor.time.instants import SECOND, format_instant
 
 _TIMEOUT_SECONDS: Final = 10.0
+_BEGINNINGS: Final = {"takeover": "takeovers", "no_progress": "input partitions without facts in Redis"}
+"""The recoveries that belong to a healthy start, in words."""
 
 Samples = Mapping[str, Mapping[str, float]]
 """The samples of each metric, summed by their main label: the output or input partition, the outcome or the cause."""
@@ -91,7 +93,11 @@ def describe(samples: Samples, now: float) -> Iterator[tuple[str, str]]:
     yield "missing", _join(samples["tick_missing_records"], "records of input partition {} at the last tick") or "none"
     yield "ticks", _join(samples["ticks_total"], "{}") or "none yet"
     yield "unknown", _join(samples["unknown_shards_total"], "shards because of {}") or "none"
-    yield "recovered", _join(samples["recoveries_total"], "times because of {}") or "never"
+    recoveries = samples["recoveries_total"]
+    began = {text: recoveries.get(cause, 0) for cause, text in _BEGINNINGS.items()}
+    yield "began", _join(began, "{}") or "nothing yet"
+    later = {cause: number for cause, number in recoveries.items() if cause not in _BEGINNINGS}
+    yield "recovered", _join(later, "times because of {}") or "never"
     stated, worst = samples["epsilon_stated"].get("", 0), samples["epsilon_worst_case"].get("", 0)
     yield "ε", f"{stated:g} stated, {worst:g} in the worst case of this configuration"
     yield "version", ", ".join(samples["build_info"])

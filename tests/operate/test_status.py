@@ -39,7 +39,8 @@ def test_status_of_a_ready_instance(instance: Instance) -> None:
     """The lines show the last tick, the lag of each input partition, and ε, within 80 columns."""
     instance.metrics.set_lag({0: 0, 3: 1_200})
     instance.metrics.set_missing({3: 17})
-    instance.metrics.count_recovery("takeover")
+    for cause in ("takeover", "no_progress", "no_progress"):
+        instance.metrics.count_recovery(cause)
     result = instance.ask()
     assert result.exit_code == 0, result.output
     lines = dict(line.split(maxsplit=1) for line in result.output.splitlines())
@@ -47,9 +48,18 @@ def test_status_of_a_ready_instance(instance: Instance) -> None:
     assert lines["answers"].startswith("no output partition")
     assert lines["lag"] == "1,200 records of input partition 3"
     assert lines["missing"] == "17 records of input partition 3 at the last tick"
-    assert lines["recovered"] == "1 times because of takeover"
+    assert lines["began"] == "2 input partitions without facts in Redis, 1 takeovers"
+    assert lines["recovered"] == "never"
     assert lines["ε"] == "3 stated, 2.5 in the worst case of this configuration"
     assert all(len(line) <= 80 for line in result.output.splitlines())
+
+
+def test_status_after_a_loss(instance: Instance) -> None:
+    """Only what a healthy start does not do is a recovery: Redis lost writes once."""
+    for cause in ("takeover", "windows_behind"):
+        instance.metrics.count_recovery(cause)
+    lines = dict(line.split(maxsplit=1) for line in instance.ask().output.splitlines())
+    assert (lines["began"], lines["recovered"]) == ("1 takeovers", "1 times because of windows_behind")
 
 
 @pytest.mark.parametrize(("lag", "text"), [({0: 0, 3: 0}, "0 records"), ({}, "no input partition")])
