@@ -147,7 +147,8 @@ class SubscriberView:
 
     `keep`: how long (in microseconds; see `keep_for`) a place or time without new records is kept. Later it counts as
     no longer watched. `earlier`: registries that the service may still use, latest first. `problem`: why no answer is
-    believed (`distrust`), empty if answers are.
+    believed (`distrust`), empty if answers are. `signer`: the name of the key that has signed the answers, empty if
+    signatures are not verified.
 
     Others only read `alert_index`, the latest `over_time` record by monitor and location (also one that was not
     understood), `alert_monitors`, the monitors of these records, `snapshot_index`, snapshots by monitor and time, and
@@ -159,6 +160,7 @@ class SubscriberView:
     unreadable: int = 0
     earlier: tuple[Registry, ...] = ()
     problem: str = ""
+    signer: str = ""
     tick: int | None = None
     as_of: str | None = None
     _latest: int | None = None

@@ -85,7 +85,8 @@ class Places:
     ) -> None:
         self._subscriber, self._slot, self.now = subscriber, slot, SteadyTime(clock).now
         self._trust = trust
-        self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR))
+        signer = "" if trust is None else trust.verifier.name
+        self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR), signer=signer)
         self._verification = self._begin_verification()
         self._known = KnownPlaces(self.view, slot, self.now, FINAL_FOR)
         self._shown: dict[str, tuple[object, ...]] = {}

@@ -54,17 +54,18 @@ RUNBOOK: Final = "An answer is not verified"
 
 
 def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
-    """Yield a line with the as_of of the current state (UTC), and a warning if the state is old."""
+    """Yield a line with the as_of of the current state (UTC) and its signer, and a warning if the state is old."""
     if subscriber_view.problem:
         yield f"NOT VERIFIED: {subscriber_view.problem}. Every place is unknown. See docs/runbooks.md, {RUNBOOK}."
         return
     if subscriber_view.tick is None or subscriber_view.as_of is None:
-        yield _NOTHING
+        yield f"No answer that {subscriber_view.signer} has signed yet." if subscriber_view.signer else _NOTHING
         return
     known = KnownPlaces(subscriber_view, grid.length, lambda: now)
     count = sum(known.get(place).last_alarm is not None for place in known.places())
     alarms = f"; places with an alarm: {count}" if count else ""
-    yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}{alarms}"
+    verified = f"; verified, signed by {subscriber_view.signer}" if subscriber_view.signer else ""
+    yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}{alarms}{verified}"
     late = now - parse_instant(subscriber_view.as_of)
     if late > VALID_SLOTS * grid.length:
         unit = MINUTE if grid.length >= MINUTE else SECOND

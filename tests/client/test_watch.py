@@ -98,7 +98,7 @@ def test_changes_are_printed_until_stopped(valid: ValidConfig, publish: Publish,
 def test_problem_of_signatures_is_printed(
     valid: ValidConfig, publish: Publish, settings: Settings, eventually: Eventually
 ) -> None:
-    """An answer without a signature that arrives later is printed as a problem."""
+    """The headline names the signer. An answer without a signature that arrives later is printed as a problem."""
     topic = settings.config.kafka.topics.alerts
     publish([])
     with closing(settings.kafka.create_admin()) as admin:
@@ -108,6 +108,7 @@ def test_problem_of_signatures_is_printed(
     signing = SigningSettings(public_key=str(SIGNER.verifier))
     with follow(replace(valid, config=valid.config.model_copy(update={"signing": signing})), 6) as file:
         eventually(lambda: "places market: safe" in file.getvalue())
+        assert f"tick 6; verified, signed by {SIGNER.verifier.name}\n" in file.getvalue()
         publish(over_time("market", tick, 0) for tick in (7, 8))
         eventually(lambda: "NOT VERIFIED: output partition 0: the answers of 2026-01-05T08" in file.getvalue())
     assert file.getvalue().count("NOT VERIFIED") == 1

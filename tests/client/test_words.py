@@ -152,6 +152,9 @@ def test_state_has_one_line_per_item(news: NewsOf, subscriber_view: SubscriberVi
 def test_late_state_is_marked(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
     """A late state is marked as such. Records that do not name what they are about are skipped, and counted."""
     assert list(describe_view(subscriber_view, words, 0)) == ["Nothing has been published yet."]
+    subscriber_view.signer = "example.org/town"
+    assert list(describe_view(subscriber_view, words, 0)) == ["No answer that example.org/town has signed yet."]
+    subscriber_view.signer = ""
     record = over_time("market", 6, 0)
     news([record, *(record._replace(value=value) for value in (b"", b"\xff", b"{}", b'{"status": "safe"}'))])
     _as_of, late, skipped, _market = describe_view(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR)
