@@ -38,6 +38,9 @@ def send(visits: Path, config_file: Path, *, dry_run: bool, first_line: int, des
 
     The command reads the whole file first, and lists the lines that the service would refuse or count nowhere. It sends
     the others and waits until all in-sync replicas have them. A visit that arrives twice counts once.
+
+    The exit code is 0 if all visits of the file were sent, or with --dry-run would be sent. It is 1 if some were not:
+    the output has their lines.
     """
     set_up_logging(30)
     valid = load_valid_config(config_file, os.environ)
