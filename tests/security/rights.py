@@ -73,7 +73,8 @@ def _read_kafka_rights(section: str) -> tuple[Right, ...]:
     return tuple(rights)
 
 
-_OF_SERVICE, _, _OF_AUDITOR = _PAGE.partition("### Access")[2].partition("\n## ")[0].partition("[The auditor]")
+_OF_SERVICE, _, _OF_READERS = _PAGE.partition("### Access")[2].partition("\n## ")[0].partition("[The auditor]")
+_OF_AUDITOR, _, _OF_OTHERS = _OF_READERS.partition("The user of each other command")
 
 ALL_KAFKA_RIGHTS: Final = _read_kafka_rights(_OF_SERVICE)
 KAFKA_RIGHTS: Final = tuple(right for right in ALL_KAFKA_RIGHTS if not right.create)
@@ -82,6 +83,16 @@ KAFKA_RIGHTS: Final = tuple(right for right in ALL_KAFKA_RIGHTS if not right.cre
 AUDITOR: Final = "auditor"
 AUDITOR_RIGHTS: Final = _read_kafka_rights(_OF_AUDITOR)
 """The rights that `audit --follow` needs, one operation each."""
+
+OTHER_RIGHTS: Final = {
+    user.strip("`"): tuple(
+        Right("topic", name.removeprefix("topic, "), operation, create=False)
+        for name, operation in (right.split(": ") for right in rights.split("; "))
+    )
+    for user, _, rights in _ROW.findall(_OF_OTHERS)
+    if user.startswith("`")
+}
+"""The rights of the users of other commands, by the name of the user."""
 
 
 def list_redis_rules() -> list[str]:

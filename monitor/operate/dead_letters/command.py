@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import click
 from rich.console import Console
 
 from monitor.command_options import EXISTING, add_config_option
+from monitor.config import load_valid_config
 from monitor.errors import DurationError, TimeError, UsageError
+from monitor.kafka.connections import build_kafka_connections
 from monitor.observe.logs import set_up_logging
 from monitor.operate.dead_letters.export import export_letters
 from monitor.operate.dead_letters.read_letters import Filter, read_letters, summarize
@@ -17,7 +20,6 @@ from monitor.operate.dead_letters.render import render, to_json
 from monitor.operate.send.send_file import SendOptions, send_file
 from monitor.operate.send.sender import Target
 from monitor.records.visits import Reason
-from monitor.service.load_settings import load_settings
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import parse_duration, parse_instant
 
@@ -56,12 +58,13 @@ def dead_letters(
     set_up_logging(30)
     if (export is not None and resend is not None) or (dry_run and resend is None):
         raise UsageError("--export and --resend exclude each other, and --dry-run requires --resend")
-    settings, clock = load_settings(config_file, bytes(16)), SystemClock()
+    valid, clock = load_valid_config(config_file, os.environ), SystemClock()
+    kafka, topics = build_kafka_connections(valid.config), valid.config.kafka.topics
     if resend is not None:
-        target = Target(settings.kafka, settings.config.kafka.topics.visits, resend)
-        sys.exit(send_file(target, settings.parameters, clock, SendOptions(dry_run=dry_run)))
-    topic = settings.config.kafka.topics.dead_letters
-    letters = read_letters(settings.kafka, topic, Filter(frozenset(map(Reason, reasons)), _read_since(since, clock)))
+        target = Target(kafka, topics.visits, resend)
+        sys.exit(send_file(target, valid.parameters, clock, SendOptions(dry_run=dry_run)))
+    topic = topics.dead_letters
+    letters = read_letters(kafka, topic, Filter(frozenset(map(Reason, reasons)), _read_since(since, clock)))
     if export is not None:
         written = export_letters(letters, export)
         click.echo(

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.topics import find_topics
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.records.visits import Reason
 from monitor.time.instants import MILLISECOND
@@ -104,12 +105,13 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
 
     Raises:
         TopicError: the topic does not exist.
-        UnreachableError: Kafka does not answer.
+        UnreachableError: Kafka does not answer, or the user may not read the topic.
     """
+    partitions = _find_partitions(connections, topic)
     consumer = connections.create_consumer(isolation_level="read_committed")
     try:
         with connections.translate_errors():
-            ends = _seek_start(consumer, topic, wanted.since)
+            ends = _seek_start(consumer, partitions, wanted.since)
             received_at = time.monotonic()
             while waiting := [tp for tp, end in ends.items() if consumer.position(tp) < end]:
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
@@ -131,16 +133,19 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
         consumer.close(autocommit=False)
 
 
-def _seek_start(consumer: Any, topic: str, since: int | None) -> dict[Any, int]:
-    """Assign all partitions, seek to the first dead letters to read, and return the present end of each partition."""
-    topic_partitions = [
-        TopicPartition(topic, partition) for partition in sorted(consumer.partitions_for_topic(topic) or ())
-    ]
-    if not topic_partitions:
+def _find_partitions(connections: KafkaConnections, topic: str) -> list[TopicPartition]:
+    with connections.open_admin() as admin:
+        found = find_topics(admin, [topic], "Read")
+    if not found:
         raise TopicError(
             f"kafka.topics.dead_letters is {topic!r}: there is no such topic; create it with `location-monitor topics "
             "--create`, or correct kafka.topics.dead_letters or kafka.bootstrap_servers"
         )
+    return [TopicPartition(topic, partition) for partition in range(len(found[topic]["partitions"]))]
+
+
+def _seek_start(consumer: Any, topic_partitions: list[TopicPartition], since: int | None) -> dict[Any, int]:
+    """Assign all partitions, seek to the first dead letters to read, and return the present end of each partition."""
     consumer.assign(topic_partitions)
     starts, ends = consumer.beginning_offsets(topic_partitions), consumer.end_offsets(topic_partitions)
     if since is not None:

@@ -69,6 +69,7 @@ def list_rights(config: Config, service: str) -> dict[str, tuple[Right, ...]]:
         "page": (answers,),
         "subscriber": (answers,),
         "sender": (Right(of_topic, topics.visits, write),),
+        "corrector": (Right(of_topic, topics.dead_letters, read), Right(of_topic, topics.visits, write)),
     }
 
 
