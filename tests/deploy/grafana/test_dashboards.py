@@ -12,16 +12,22 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.deploy.alerts.runbooks import PAGE as RUNBOOKS
+from tests.deploy.alerts.runbooks import RULES, RUNBOOK_BASE, alerts, find_anchor
 from tests.deploy.grafana.queries import (
     Query,
     list_event_queries,
     list_panel_queries,
+    list_panels,
     read_dashboards,
 )
 
 pytestmark = pytest.mark.long
 
 BOARDS = read_dashboards()
+PANELS = [panel for board in BOARDS.values() for panel in list_panels(board)]
+DOCS = RUNBOOK_BASE.removesuffix("/runbooks.md#")
+VARIABLE = "${docs:raw}/"
 QUERIES = [*list_panel_queries(), *list_event_queries()]
 
 each_board = pytest.mark.parametrize("uid", BOARDS)
@@ -41,12 +47,14 @@ def test_dashboard_is_fixed(uid: str) -> None:
 
 @each_board
 def test_dashboard_has_variables(uid: str) -> None:
-    """Data source and job are variables; the jobs are asked again when the time range changes."""
-    source, job = BOARDS[uid]["templating"]["list"]
+    """Data source, job and documentation are variables; the jobs are asked again when the time range changes."""
+    source, job, docs = BOARDS[uid]["templating"]["list"]
     assert (source["name"], source["type"], source["query"]) == ("datasource", "datasource", "prometheus")
     assert (job["name"], job["type"], job["multi"], job["allValue"]) == ("job", "query", True, ".+")
     assert job["datasource"]["uid"] == "${datasource}"
     assert job["refresh"] == 2
+    assert (docs["name"], docs["type"], docs["query"]) == ("docs", "textbox", DOCS)
+    assert docs["current"]["value"] == DOCS
 
 
 @each_board
@@ -86,6 +94,33 @@ def test_counters_are_shown_as_rates(query: Query) -> None:
     """Counters and buckets are only used in rate or increase: their values restart with the process."""
     for before in re.findall(r"(\w+)\(?[a-z_]+_(?:total|bucket){", query.expression):
         assert before in {"rate", "increase"}
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_panel_links_to_its_page(panel: dict[str, Any], root: Path) -> None:
+    """The link begins with the variable, and leads to a heading; if the panel names an alert, to its runbook."""
+    (link,) = panel["links"]
+    page, _, anchor = link["url"].removeprefix(VARIABLE).partition("#")
+    assert link["url"].startswith(VARIABLE)
+    assert link["title"] == ("Runbook" if page == RUNBOOKS.name else "Documentation")
+    headings = re.findall(r"^#+ (.+)$", (root / "docs" / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert anchor in {"", *(re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings)}
+    runbooks = {alert["alert"]: find_anchor(alert) for alert in alerts(RULES)}
+    named = {runbooks[name] for name in re.findall(r"LocationMonitor\w+", panel["description"])}
+    assert named <= {anchor}
+
+
+def test_alert_links_to_its_runbook() -> None:
+    """In the list of alerts, the link of a name leads to the anchor before the heading of its runbook."""
+    (panel,) = (panel for panel in PANELS if panel["type"] == "table")
+    (override,) = panel["fieldConfig"]["overrides"]
+    (links,) = override["properties"]
+    assert override["matcher"]["options"] == "alertname"
+    assert links["value"][0]["url"] == f"{VARIABLE}{RUNBOOKS.name}#${{__data.fields.alertname}}"
+    text = RUNBOOKS.read_text(encoding="utf-8")
+    for alert in alerts():
+        heading = text.partition(f'<a id="{alert["alert"]}"></a>\n')[2].partition("\n### ")[2].partition("\n")[0]
+        assert heading.lower().replace(" ", "-") == find_anchor(alert)
 
 
 def test_provisioning_matches(root: Path) -> None:
