@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +21,6 @@ from kafka.admin import (
     ACLOperation,
     ACLPermissionType,
     ACLResourcePatternType,
-    ResourcePattern,
     ResourcePatternFilter,
     ResourceType,
 )
@@ -39,6 +36,7 @@ from tests.conftest import Eventually
 from tests.deploy.compose_file import VARIABLE, fill_in, translate
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import Document
+from tests.kit.kafka_acls import parse_call
 from tests.kit.processes import CLI, Instance, fetch
 from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS, Right
 from tests.shared_kafka import SharedKafka
@@ -107,26 +105,6 @@ def run_shimmed(folder: Path, words: list[str], login: str) -> list[str]:
     subprocess.run(words, cwd=folder, env=environ, check=True, timeout=60)
     assert (folder / "login").read_text(encoding="utf-8") == f"{login}\n"
     return (folder / "calls").read_text(encoding="utf-8").splitlines()
-
-
-def parse_call(call: str) -> Iterator[ACL]:
-    """Yield the entries that one call of kafka-acls.sh adds to the access list."""
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    for option in ("--bootstrap-server", "--command-config", "--topic", "--group", "--transactional-id"):
-        parser.add_argument(option)
-    parser.add_argument("--add", action="store_true", required=True)
-    parser.add_argument("--allow-principal", action="append", required=True)
-    parser.add_argument("--operation", action="append", required=True)
-    parser.add_argument("--resource-pattern-type", default="literal")
-    given = parser.parse_args(shlex.split(call))
-    kinds = {"topic": given.topic, "group": given.group, "transactional_id": given.transactional_id}
-    ((kind, name),) = [(kind, name) for kind, name in kinds.items() if name is not None]
-    pattern = ACLResourcePatternType[given.resource_pattern_type.upper()]
-    resource = ResourcePattern(ResourceType[kind.upper()], name, pattern)
-    for user in given.allow_principal:
-        for word in given.operation:
-            operation = ACLOperation[re.sub(r"(?<!^)(?=[A-Z])", "_", word).upper()]
-            yield ACL(user, "*", operation, ACLPermissionType.ALLOW, resource)
 
 
 @pytest.fixture(scope="module")

@@ -49,11 +49,11 @@ def servers(*, secure: bool, config_file: Path | None, out: Path) -> None:
         servers_command(stop, signals, click.echo, report)
         return
     config = load_config(config_file, os.environ)
-    with start_secure_servers(config, out, report) as rights, signals():
-        for line in list_commands(config, rights):
+    with start_secure_servers(config, out, report) as started, signals():
+        for line in list_commands(config, started):
             click.echo(line)
         report(
-            f"In other terminals, read the variables of a user with `. {out}/NAME.env`: {', '.join(rights)}. The "
-            "servers run until Ctrl-C. Their data is then removed; remove the folder, too."
+            f"In other terminals, read the variables of a user with `. {out}/NAME.env`: {', '.join(started.rights)}. "
+            "The servers run until Ctrl-C. Their data is then removed; remove the folder, too."
         )
         stop.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -28,6 +29,9 @@ from monitor.operate.servers.valkey import SERVER, EmbeddedValkey, ValkeySetting
 SERVICE: Final = "location-monitor"
 """The name of the service's user, if the configuration has none."""
 
+OPERATOR: Final = "operator.properties"
+"""The name of the file with which Kafka's programs connect as an operator."""
+
 _MECHANISM: Final = "SCRAM-SHA-512"
 _PROGRAMS: Final = ("valkey-server", "redis-server")
 _INSTALL: Final = (
@@ -43,6 +47,17 @@ class Login:
 
     name: str
     password_file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SecureServers:
+    """A running store and a running Kafka with TLS. `rights`: those of Kafka's users, by name."""
+
+    rights: Mapping[str, tuple[Right, ...]]
+    operator_servers: str
+    """The address of Kafka for operators."""
+    operator_file: Path
+    """The settings with which Kafka's programs connect to it."""
 
 
 class SecureFolder:
@@ -78,8 +93,8 @@ class SecureFolder:
 
 
 @contextmanager
-def start_secure_servers(config: Config, out: Path, report: Report) -> Iterator[dict[str, tuple[Right, ...]]]:
-    """Start a store and a Kafka with TLS and users, and yield the rights by user. Stop both at the end.
+def start_secure_servers(config: Config, out: Path, report: Report) -> Iterator[SecureServers]:
+    """Start a store and a Kafka with TLS and users. Stop both at the end.
 
     Raises:
         UsageError: the folder exists, or cannot be created.
@@ -107,8 +122,9 @@ def start_secure_servers(config: Config, out: Path, report: Report) -> Iterator[
             own: dict[str, str | Path] = {"KAFKA__USERNAME": name, "KAFKA__PASSWORD_FILE": login.password_file}
             of_store = _describe_store(address, in_store, authority, folder) if name == service else {}
             folder.write_environment(name, shared | own | of_store)
+        folder.write(OPERATOR, b"security.protocol=PLAINTEXT\n")
         report(f"Kafka runs at {kafka.secure_bootstrap_servers}, and {program} at {address}, both with TLS.")
-        yield rights
+        yield SecureServers(rights, kafka.bootstrap_servers, folder.path / OPERATOR)
 
 
 def _describe_store(address: str, login: Login, authority: Path, folder: SecureFolder) -> dict[str, str | Path]:
@@ -194,16 +210,20 @@ def _create_users(bootstrap_servers: str, rights: Mapping[str, tuple[Right, ...]
         admin.create_acls(entries)
 
 
-def list_commands(config: Config, rights: Mapping[str, tuple[Right, ...]]) -> Iterator[str]:
+def list_commands(config: Config, servers: SecureServers) -> Iterator[str]:
     """Yield the commands that give real servers the same users and rights. PASSWORD stands for a password."""
-    acls = 'kafka-acls.sh --bootstrap-server "$BROKER" --command-config operator.properties'
-    yield "# Kafka: the users and their rights. operator.properties has the login of an operator."
-    for name in rights:
+    yield "# Kafka: the users and their rights. The programs are in the folder bin of Kafka's distribution"
+    yield "# (https://kafka.apache.org/downloads), in its image in /opt/kafka/bin."
+    yield "# BROKER: the address of a broker. OPERATOR: a file with the login of an operator there."
+    yield "# These servers have the users and rights already. To look at them, for example with kafka-acls.sh --list:"
+    yield f"# BROKER={servers.operator_servers} OPERATOR={shlex.quote(str(servers.operator_file))}"
+    options = '--bootstrap-server "$BROKER" --command-config "$OPERATOR"'
+    for name in servers.rights:
         add = f"--alter --entity-type users --entity-name {name} --add-config '{_MECHANISM}=[password=PASSWORD]'"
-        yield f'kafka-configs.sh --bootstrap-server "$BROKER" --command-config operator.properties {add}'
-    for name, given in rights.items():
+        yield f"kafka-configs.sh {options} {add}"
+    for name, given in servers.rights.items():
         for right in given:
-            yield f"{acls} {right.format_command(name)}"
+            yield f"kafka-acls.sh {options} {right.format_command(name)}"
     rules = list_store_rules(config.service.name, "PASSWORD")
     yield "# Valkey or Redis, in valkey-cli or redis-cli:"
     yield f"ACL SETUSER {config.redis.username or SERVICE} {rules}"

@@ -22,7 +22,7 @@ from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND, format_instant
 from tests.conftest import Eventually
 from tests.kit.processes import CLI, Instance
-from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS, list_redis_rules, list_topics
+from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS, OTHER_RIGHTS, list_redis_rules, list_topics
 
 SECURE = Path(__file__).parents[3] / "config/secure.yaml"
 
@@ -75,6 +75,12 @@ def test_secure_configuration_runs_as_it_is(secure: Secure, eventually: Eventual
     auditor = secure.command("auditor", "send", str(visits))
     assert auditor.returncode == 1
     assert "lacks the permission" in auditor.stderr
+    shown = secure.command("corrector", "dead-letters")
+    assert (shown.returncode, shown.stdout) == (0, "region.visits.dead-letters: 0 dead letters\n"), shown.stderr
+    for user in ("sender", "location-monitor"):  # one may not see the topic, the other may only write to it
+        refused = secure.command(user, "dead-letters")
+        assert refused.returncode == 1
+        assert "lacks the permission Read on a topic" in refused.stderr
 
 
 @pytest.mark.timeout(300)
@@ -87,9 +93,10 @@ def test_secrets_are_for_their_owner(secure: Secure, eventually: Eventually) -> 
     for path in (secure.out, *files):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
     passwords = [path.read_text(encoding="utf-8") for path in files if path.name.endswith("-password")]
-    assert len({*passwords}) == 6
+    assert len({*passwords}) == 7
     assert not any(password in text for password in passwords)
-    assert "kafka-acls.sh" in text
+    assert 'kafka-acls.sh --bootstrap-server "$BROKER" --command-config "$OPERATOR" --add' in text
+    assert f" OPERATOR={secure.out}/operator.properties\n" in text
     assert "ACL SETUSER location-monitor on >PASSWORD resetchannels ~{region:* -@all +ping" in text
     assert "\nACL SETUSER default off\n" in text
     result = CliRunner().invoke(main, ["servers", "--secure", "--config", str(SECURE), "--out", str(secure.out)])
@@ -98,7 +105,7 @@ def test_secrets_are_for_their_owner(secure: Secure, eventually: Eventually) -> 
 
 
 def test_rights_are_those_of_the_page() -> None:
-    """The rights of the service and the auditor, and the rules at the store, are exactly those of the documentation."""
+    """The rights of all users, and the rules at the store, are exactly those of the documentation."""
     config = load_config(SECURE, {"LOCATION_MONITOR__KAFKA__PASSWORD": "x", "LOCATION_MONITOR__REDIS__PASSWORD": "x"})
     topics = config.kafka.topics
     names = dict(zip(list_topics("city"), (topics.visits, topics.alerts, topics.dead_letters), strict=True))
@@ -107,7 +114,9 @@ def test_rights_are_those_of_the_page() -> None:
     def flatten(given: tuple[Right, ...], user: str) -> set[str]:
         return {repr(entry) for right in given for entry in right.make_entries(user)}
 
-    for user, documented in (("location-monitor", ALL_KAFKA_RIGHTS), ("auditor", AUDITOR_RIGHTS)):
+    documented_rights = {"location-monitor": ALL_KAFKA_RIGHTS, "auditor": AUDITOR_RIGHTS, **OTHER_RIGHTS}
+    assert documented_rights.keys() == rights.keys()
+    for user, documented in documented_rights.items():
         expected = {repr(right.acl(user, config.service.name, names)) for right in documented}
         assert flatten(rights[user], user) == expected
     assert shlex.split(list_store_rules("city", "X").replace(">", "'>'"))[2:] == list_redis_rules()[2:]
