@@ -20,6 +20,7 @@ from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import KnownPlaces
 from monitor.client.strength import Strength
 from monitor.config import Location, Locations
+from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.report_delays import ReportDelays
 from monitor.page.kept_records import Board
@@ -42,6 +43,9 @@ MARKS: Final[tuple[Mark, ...]] = ("far_above", "noisy_count", "just_above", "unk
 """All marks in the order of the list. An alarm whose strength is not known stands between the other two."""
 
 _LIKELY: Final = 0.95
+
+_OF_OTHERS: Final = frozenset({"nothing_published", "other_registry"})
+"""The reasons of an answer that is not about the place."""
 
 UNREACHABLE: Final = "unreachable"
 """The reason for which every place is unknown while Kafka does not answer."""
@@ -212,6 +216,15 @@ def read_recount(path: Path | None, now: int) -> Recount | None:
     return None if recount is None or now > recount.up_to + RECOUNT_FOR else recount
 
 
+def _still_counts(place: Place, now: int) -> bool:
+    """Return whether an answer about a place, or an alarm, counts now."""
+    return any(
+        answer.last_alarm is not None
+        or (answer.reason not in _OF_OTHERS and answer.valid_until is not None and now <= answer.valid_until)
+        for answer in place.answers
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The places at one moment, in the order of a registry (its digest).
@@ -247,6 +260,12 @@ class Present:
     _uses: int = 0
     _unchanged_until: int = 0
     _snapshot: Snapshot = field(default_factory=Snapshot)
+    _leaving: tuple[Location, ...] = ()
+    _given: tuple[Parameters, Locations] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the places of the configuration."""
+        self._given = self.parameters, self.locations
 
     def deliver(self, entries: Iterable[Entry], problem: str = "") -> list[Entry]:
         """Add the records of a poll, and return those that are new. `problem`: as in `Polled`; it may also end."""
@@ -259,9 +278,28 @@ class Present:
         return fresh
 
     def use(self, parameters: Parameters, locations: Locations) -> None:
-        """Show the places of another configuration with the same slots from now on."""
+        """Show the places of another configuration with the same slots from now on.
+
+        The service may not use it yet, or refuse it. So a place that it lacks stays, after its places, until no answer
+        about the place and no alarm counts any more.
+        """
+        shown = self.locations
+        self._show((), self._given)  # the view has the registry of the service alone
         self.view.use(parameters.registry)
-        self.parameters, self.locations = parameters, locations
+        rows = parameters.registry.rows
+        self._show(tuple(one for one in shown if one.id not in rows), (parameters, locations))
+
+    def _show(self, leaving: tuple[Location, ...], given: tuple[Parameters, Locations]) -> None:
+        """Show the places of a configuration, and after them those that leave it."""
+        self._leaving, self._given = leaving, given
+        self.parameters, self.locations = parameters, locations = given
+        registry = parameters.registry
+        earlier = tuple(one for one in self.view.earlier if one.digest != registry.digest)
+        if leaving:
+            self.locations = Locations(*map(tuple, zip(*locations, *leaving, strict=True)))
+            self.parameters = replace(parameters, registry=Registry(self.locations.ids, registry.shards))
+            earlier = (registry, *earlier)
+        self.view.registry, self.view.earlier = self.parameters.registry, earlier
         self._uses += 1
 
     @property
@@ -275,7 +313,7 @@ class Present:
         return self.silent_seconds * SECOND <= self.unreachable_after
 
     def read(self) -> Snapshot:
-        """Return all places in the order of the registry."""
+        """Return all places in the order of the registry, then those that the present configuration lacks."""
         now = self.clock.now()
         version = self.board.version, self.is_reachable, self._uses, self.view.problem
         if version != self._version or now > self._unchanged_until:
@@ -285,6 +323,11 @@ class Present:
                 read_place(one, known, now, reachable=self.is_reachable, expected=self.expected)
                 for one in self.locations
             ]
+            if self._leaving and self.is_reachable and not self.view.problem:
+                staying = tuple(one.location for one in places[-len(self._leaving) :] if _still_counts(one, now))
+                if len(staying) < len(self._leaving):
+                    self._show(staying, self._given)
+                    return self.read()
             answers = [answer for place in places for answer in place.answers]
             expiring = (answer.valid_until for answer in answers if answer.state != "unknown")
             expires = min(filter(None, expiring), default=now + slot)

@@ -9,9 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config import load_valid_config
+from monitor.client.subscriber_view import SubscriberView
+from monitor.config import Locations, load_valid_config
+from monitor.kinds.locations import Registry
+from monitor.kinds.parameters import Parameters
+from monitor.page.board import Board
+from monitor.page.current_places import Present
+from monitor.page.entries import read_entries
 from monitor.page.run_page import ConfigUpdates, Target, page_command
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY
+from tests.builders import build_parameters
+from tests.client.records import REGISTRY, RULE, SLOTS, over_time
 from tests.conftest import Eventually
+from tests.kit.signed import publish
 from tests.page.conftest import OpenPage, Served
 from tests.page.world import FIRST, Town
 
@@ -58,11 +69,65 @@ def test_changed_places_hide_no_other(town: Town, open_page: OpenPage, tmp_path:
     assert {period["state"] for period in history} == {"safe"}
     file = tmp_path / "demo-locations.csv"
     file.write_text(file.read_text().replace("bus-library,Library on Wheels,,,library\n", ""))
-    page.page.use(eventually(updates.read))
+    removed = eventually(updates.read)
+    page.page.use(removed)
+    town.publish(NOON + 3)  # the service still has the place, or refuses the change
+    eventually(lambda: page.read_json("places.json")["as_of"] == "2026-01-06T16:00:00Z")
+    assert read_states(page) == before | {"pool": "safe"}
+    town.parts = replace(town.parts, parameters=removed.parameters)
+    town.publish(NOON + 4)
     eventually(lambda: "bus-library" not in read_states(page))
     assert set(read_states(page).values()) == {"safe"}
     gone = page.page.folder.path / "places/bus-library.json"
     eventually(lambda: not gone.exists() and not gone.with_suffix(".json.gz").exists())
+
+
+def make_parameters(registry: Registry) -> tuple[Parameters, Locations]:
+    """Return the parameters of a town with these places, and the places."""
+    return replace(build_parameters(registry.ids), registry=registry, grid=SLOTS), Locations(registry.ids)
+
+
+def test_removed_place_stays_while_it_counts() -> None:
+    """A place that a changed configuration lacks stays until its last answer has expired, and its alarm has ended.
+
+    The service may refuse the change: then an alarm of its old configuration stays in sight.
+    """
+    clock, changed = SteppedClock(SLOTS.as_of(5)), Registry(("school", "pool"), REGISTRY.shards)
+    view = SubscriberView(REGISTRY)
+    present = Present(*make_parameters(REGISTRY), Board(7 * DAY, 10**9), view, clock, 30 * DAY, real_clock=clock)
+
+    def list_levels() -> dict[str, str]:
+        snapshot = present.read()
+        assert snapshot.registry == present.parameters.registry.digest == view.registry.digest
+        assert [place.location.id for place in snapshot.places] == [*present.locations.ids] == [*view.registry.ids]
+        return {place.location.id: place.level for place in snapshot.places}
+
+    entries, _foreign = read_entries(publish([over_time("market", 5, 12), over_time("park", 5, 0)]))
+    present.deliver(entries)
+    first = {"market": "noisy_count", "park": "safe", "school": "unknown", "clinic": "unknown"}
+    assert list_levels() == first
+    present.use(*make_parameters(changed))
+    now = {"school": "unknown", "pool": "unknown"}
+    assert list_levels() == now | {"market": "noisy_count", "park": "safe"}
+    assert [one.digest for one in view.earlier] == [changed.digest, REGISTRY.digest]
+    clock.move_to(SLOTS.as_of(8))
+    assert list_levels() == now | {"market": "noisy_count"}
+    clock.move_to(SLOTS.as_of(5 + RULE.mark_lifetime + 2))
+    assert list_levels() == now
+    assert (view.registry, [one.digest for one in view.earlier]) == (changed, [REGISTRY.digest])
+
+
+def test_rollback_shows_the_places_as_before() -> None:
+    """After a rollback the places are those of before, in their order."""
+    clock, view = SteppedClock(SLOTS.as_of(5)), SubscriberView(REGISTRY)
+    present = Present(*make_parameters(REGISTRY), Board(7 * DAY, 10**9), view, clock, 30 * DAY, real_clock=clock)
+    entries, _foreign = read_entries(publish([over_time("market", 5, 0)]))
+    present.deliver(entries)
+    before = present.read()
+    for registry in (Registry(("pool",), REGISTRY.shards), REGISTRY):
+        present.use(*make_parameters(registry))
+        after = present.read()
+    assert (after.places, after.registry) == (before.places, before.registry)
 
 
 def test_unusable_configuration_changes_nothing(tmp_path: Path, town: Town, caplog: pytest.LogCaptureFixture) -> None:
