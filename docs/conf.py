@@ -1,7 +1,8 @@
 """Settings of Sphinx (`make docs`). The build needs no network, and every warning ends it.
 
-The source folder is the root of the repository, so that links between the README and the pages work as they do on a
-code host. `NAVIGATION` lists the pages. A page that is in no group ends the build: add it there.
+The source folder is a copy of the pages in which long ones are split (tests/docs/split_pages.py), beside the site, so
+that links between the README and the pages work as they do on a code host. `NAVIGATION` lists the pages. A page that is
+in no group ends the build: add it there.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ sys.path.insert(0, str(ROOT))
 
 from monitor import __version__  # noqa: E402  # the checkout may not be installed
 from monitor.operate.schema.build_schemas import SCHEMAS  # noqa: E402  # as above
-from tests.docs.generated import PARTS  # noqa: E402  # as above
 from tests.docs.guarantees import collect_tests, list_tests  # noqa: E402  # as above
+from tests.docs.split_pages import write_source  # noqa: E402  # as above
 
 NAVIGATION: Final = {
     "Tutorial": ("docs/tutorial/*",),
@@ -72,6 +73,7 @@ exclude_patterns = [".*", "build", "dist", "monitor", "simulators", "tests", "co
 templates_path = ["_templates"]
 
 myst_heading_anchors = 4
+myst_enable_extensions = ["html_image"]  # so that pictures with a width are copied into the site
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!monitor\.(client|onesided)\.).*"),  # names of libraries and of modules that have no page
     (r"py:.*", r".*\.(_\w+|[A-Z](_co)?)"),  # private bases, and type variables
@@ -86,6 +88,9 @@ html_title = f"location-monitor {__version__}"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+html_static_path = ["_static"]
+html_js_files = [("copy_code.js", {"defer": "defer"})]
+html_css_files = ["copy_code.css"]
 html_additional_pages = {"index": "index.html"}  # leads to the README
 
 
@@ -135,7 +140,6 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     text = unlink_folders(Path(app.env.doc2path(name)).parent, source[0])
     if name == "docs/guarantees":
         text = list_tests(text, collect_tests(ROOT))
-    text = re.sub(r"<!-- generated: ([\w ]+) -->", lambda found: PARTS[found[1]](), text)
     text = re.sub(r"<!-- autodoc: ([\w.]+) -->", write_autodoc, text)
     source[0] = text + (write_navigation() if name == root_doc else "")
 
@@ -174,6 +178,7 @@ def write_schemas(app: Sphinx, _error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the preparation of pages, and the language of diagrams, which are shown as text."""
+    app.srcdir = type(app.srcdir)(write_source(ROOT, Path(f"{app.outdir}-source")))
     app.connect("source-read", prepare)
     app.connect("build-finished", write_schemas)
     app.connect("autodoc-process-docstring", adapt_docstring, priority=400)  # before napoleon, at 500

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import click
 import pytest
+from playwright.sync_api import sync_playwright
 
 from monitor import errors
 from monitor.audit.live.metrics import AUDITOR_METRICS
@@ -17,8 +23,11 @@ from monitor.cli import main
 from monitor.client.exporter import PUBLIC_METRICS
 from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
-from tests.docs.conftest import ROOT
+from tests.docs.conftest import ROOT, Document
 from tests.docs.guarantees import collect_tests
+from tests.docs.split_pages import LONG
+from tests.page.browser import launch
+from tests.page.conftest import require_chromium
 
 pytestmark = pytest.mark.long
 
@@ -29,6 +38,18 @@ def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
     """Run the command of `make docs` for a source folder."""
     words = [*BUILD, "-d", str(target / "doctrees"), str(source), str(target / "html")]
     return subprocess.run(words, cwd=source, capture_output=True, text=True, timeout=240, check=False)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and writes no log."""
+
+    def log_message(self, *_words: object) -> None:
+        """Write nothing."""
+
+
+def list_html(site: Path) -> list[Path]:
+    """Return the pages of the site."""
+    return [page for page in site.rglob("*.html") if "_static" not in page.parts]
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +67,69 @@ def test_every_page_is_built(site: Path) -> None:
     assert len(pages) > 20
     for page in pages:
         assert (site / page.relative_to(ROOT).with_suffix(".html")).exists(), page
+
+
+def test_every_picture_loads(site: Path) -> None:
+    """Each picture of a page is a file of the site, also those that a page of the repository names in HTML."""
+    found = {
+        page: re.findall(r"<img[^>]+src=\"([^\"]+)\"", page.read_text(encoding="utf-8")) for page in list_html(site)
+    }
+    assert len(found[site / "README.html"]) >= 4
+    assert sum(map(len, found.values())) >= 15
+    for page, pictures in found.items():
+        for picture in pictures:
+            assert (page.parent / picture).stat().st_size > 0, page
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    """Each link between pages of the site leads to a page and to an element there, also in pages that were split."""
+    texts = {page: page.read_text(encoding="utf-8") for page in list_html(site)}
+    ids = {page: set(re.findall(r"\bid=\"([^\"]+)\"", text)) for page, text in texts.items()}
+    checked = 0
+    for page, text in texts.items():
+        for link in re.findall(r"<a [^>]*href=\"([^\"]+)\"", text):
+            path, _, anchor = unquote(html.unescape(link)).partition("#")
+            target = Path(os.path.normpath(page.parent / path)) if path else page
+            if ":" not in path and target.suffix == ".html":
+                assert not anchor or anchor in ids[target], (page, link)
+                checked += 1
+    assert checked > 1_000
+
+
+@pytest.mark.parametrize("page", LONG)
+def test_long_page_is_split(site: Path, page: str) -> None:
+    """Each section of a long page is a page of its own, which the first one lists."""
+    sections = re.findall(
+        r"^## ", Document(ROOT, (ROOT / f"{page}.md").read_text(encoding="utf-8")).prose, re.MULTILINE
+    )
+    pages = list((site / page).glob("*.html"))
+    assert len(pages) == len(sections) > 1
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    assert all(f'href="{Path(page).name}/{one.name}"' in text for one in pages)
+
+
+def test_code_is_copied(site: Path) -> None:
+    """The button of a block of code copies it as it is."""
+    require_chromium()
+    handler = partial(Quiet, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, sync_playwright() as playwright:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            browser = launch(playwright)
+            context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+            tab = context.new_page()
+            tab.goto(f"http://localhost:{server.server_port}/docs/how-to/one-host.html")
+            block = tab.locator("div.highlight", has_text="OPERATOR=/etc/kafka/operator.properties").last
+            block.hover()
+            block.get_by_role("button", name="Copy").click()
+            block.get_by_role("button", name="Copied").wait_for()
+            copied = tab.evaluate("navigator.clipboard.readText()")
+            browser.close()
+        finally:
+            server.shutdown()
+            thread.join()
+    assert copied == "PATH=$PATH:/opt/kafka/bin\nBROKER=$HOST:9094\nOPERATOR=/etc/kafka/operator.properties\n"
 
 
 def test_promises_list_their_tests(site: Path) -> None:
