@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.fold_records import SubscriberView
 from monitor.config import Locations, load_valid_config
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
-from monitor.page.board import Board
 from monitor.page.current_places import Present
-from monitor.page.entries import read_entries
+from monitor.page.kept_records import Board
+from monitor.page.public_records import read_entries
 from monitor.page.run_page import ConfigUpdates, Target, page_command
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
