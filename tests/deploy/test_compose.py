@@ -127,13 +127,15 @@ def test_each_service_reaches_what_it_uses(compose: dict[str, Any]) -> None:
 
 
 def test_images_are_pinned_by_digest(root: Path, compose: dict[str, Any]) -> None:
-    """Every image that this project does not build has a digest, so its content cannot change under a tag."""
+    """Every image that this project does not build has a digest, and chart and compose file have the same web server."""
     images = [service["image"] for service in _list_services(compose).values() if "build" not in service]
     bases = re.findall(r"^ARG BASE=(\S+)$", (root / "deploy/Containerfile").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(images) == 6
     assert len({*images}) == 5, "kafka and rights have the same image"
     assert len(bases) == 1
     assert [image for image in (*images, *bases) if not re.search(r":[^@/]+@sha256:[0-9a-f]{64}$", image)] == []
+    web = yaml.safe_load((root / "deploy/chart/values.yaml").read_text(encoding="utf-8"))["page"]["web"]
+    assert re.sub(r":[^:@/]+@", "@", compose["services"]["web"]["image"]) == f"{web['repository']}@{web['digest']}"
 
 
 def test_ports_are_published_only_on_loopback(compose: dict[str, Any]) -> None:
