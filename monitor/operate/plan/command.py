@@ -31,13 +31,13 @@ from monitor.values.wording import BELIEVED
 _COUNT: Final = click.IntRange(1, 10**9)
 _OF_KIND: Final[dict[str, tuple[str, ...]]] = {
     "over_time": ("window", "answers", "accept_ahead", "locations", "people_a_day"),
-    "at_times": ("at", "timezone", "horizon"),
+    "at_times": ("at", "timezone", "horizon", "answers"),
     "upper_bound": ("window", "accept_ahead", "locations", "bucket", "too_high_at_most"),
 }
 """The options of the designs of each kind. All kinds have a slot."""
 
 _FIXED: Final = (
-    *("kind", "epsilon", "threshold", "slot", "window", "answers", "accept_ahead", "locations", "bucket"),
+    *("kind", "epsilon", "threshold", "slot", "window", "accept_ahead", "locations", "bucket"),
     *("too_high_at_most", *_OF_KIND["at_times"]),
 )
 
@@ -108,7 +108,7 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @_add("--window", "over_time, upper_bound: fix the window.", _read_length)
 @_add("--bucket", "upper_bound: fix the bucket.", _read_length)
 @_add("--too-high-at-most", "upper_bound: the largest number of people by which noise may raise a bound on average.")
-@_add("--answers", "over_time: fix the number of noisy answers per window (k).")
+@_add("--answers", "Fix the number of noisy answers (k): over_time, per window; at_times, per time, otherwise 1.")
 @_add("--accept-ahead", "over_time: accept_ahead plus default_stay in whole slots; 0s by default.", read_duration)
 @_add("--locations", "over_time: the number of locations that share ε; 1 by default.")
 @click.option("--at", multiple=True, help='at_times: a designated time ("18:00", "Tue 18:00") or an instant.')

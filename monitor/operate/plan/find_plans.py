@@ -59,6 +59,7 @@ class AtTimesOptions:
     at: tuple[str, ...] = ("18:00",)
     timezone: str = "UTC"
     horizon: int | None = None
+    answers: int = 1
     fits: ClassVar = "--horizon must be at least one slot"
 
     def list_designs(self, span: int | None = None) -> Iterator[Design]:
@@ -76,6 +77,7 @@ class AtTimesOptions:
             "reporting_horizon": format_duration(horizon),
             "epsilon": 1,
             "threshold": 1,
+            "answers_per_time": self.answers,
         }
         try:
             times = AtTimesMonitor.model_validate(monitor)

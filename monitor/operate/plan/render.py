@@ -43,7 +43,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
             str(outcome.plan.threshold),
             format_duration(design.longest_delay),
             format_duration(design.slot),
-            str(design.answers) if design.mark_lifetime else "",
+            str(design.answers),
             *_list_measures(outcome).values(),
         )
     console.print(table)
@@ -149,7 +149,7 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
         "noise_in_sight": outcome.noise,
     }
     if design.times is not None:
-        tree["reporting_horizon"] = format_duration(design.longest_delay)
+        tree |= {"reporting_horizon": format_duration(design.longest_delay), "answers_per_time": design.answers}
     if design.mark_lifetime:
         tree |= {
             "window": format_duration(design.window_length),

@@ -139,6 +139,18 @@ def test_each_designated_time_pays_epsilon() -> None:
     assert 366 * alarm <= 1 < 366 * below
 
 
+def test_answers_per_time_share_epsilon() -> None:
+    """With k noisy answers about a time and the same payment, each has one k-th of ε, so the threshold is higher."""
+    line = "--kind at_times --false-alarm-every 1y --pays-at-most 15 --slot 1h --horizon 1d"
+    one, also_one, three = (read_plan(f"{line}{more}") for more in ("", " --answers 1", " --answers 3"))
+    assert one == also_one
+    assert one["epsilon"] == three["epsilon"]
+    assert (one["answers_per_time"], three["answers_per_time"]) == (1, 3)
+    alarm = 1 - (1 - power(Fraction(three["epsilon"]) / 3, three["threshold"])) ** 24
+    below = 1 - (1 - power(Fraction(three["epsilon"]) / 3, three["threshold"] - 1)) ** 24
+    assert 366 * alarm <= 1 < 366 * below
+
+
 def test_conflict_is_explained() -> None:
     """Targets that collide are explained by the bound of Theorem 9."""
     result = run(
