@@ -157,7 +157,7 @@ def require_room(
     settings: Mapping[str, str],
     options: str = "",
 ) -> None:
-    """Check that the record of each location, which includes answers of earlier configurations, fits in the topic.
+    """Check that each record fits in the topic with the answers of earlier configurations that it repeats.
 
     `options`: how Kafka's tools reach the brokers, for the message.
 
@@ -171,7 +171,13 @@ def require_room(
         for monitor in parameters.monitors
         for marks in ({place: state.find_marks(name, place) for name, place in state.marks if name == monitor.name},)
     )
-    largest = max(sizes, default=0)
+    sizes_at_times = (
+        monitor.measure_with_numbers(parameters.registry, state.times.noisy, parameters.grid.as_of(state.last_tick))
+        for state in states
+        if state.last_tick is not None
+        for monitor in parameters.monitors
+    )
+    largest = max((*sizes, *sizes_at_times), default=0)
     if largest > int(settings[key]):
         raise TopicError(
             f"kafka.topics.alerts is {topic!r}, whose {key} is {settings[key]}: expected at least {largest}, because "

@@ -127,7 +127,7 @@ def test_each_service_reaches_what_it_uses(compose: dict[str, Any]) -> None:
 
 
 def test_images_are_pinned_by_digest(root: Path, compose: dict[str, Any]) -> None:
-    """Every image that this project does not build has a digest, and chart and compose file have the same web server."""
+    """Every image that is not built here has a digest, and the chart and the compose file have the same web server."""
     images = [service["image"] for service in _list_services(compose).values() if "build" not in service]
     bases = re.findall(r"^ARG BASE=(\S+)$", (root / "deploy/Containerfile").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(images) == 6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +24,7 @@ from monitor.kinds.record_sizes import (
     TIME_BYTES,
     measure_locations,
 )
-from monitor.privacy.at_times import AtTimesRule
+from monitor.privacy.at_times import AtTimesRule, Number
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.schedule import Schedule
 
@@ -109,6 +109,26 @@ class AtTimes(Timed):
                 f"take {largest} bytes for one location",
                 f"Set it to {most} or less.",
             )
+
+    def measure_with_numbers(
+        self, registry: Registry, noisy: Mapping[tuple[str, int], Mapping[str, Sequence[Number]]], as_of: int
+    ) -> int:
+        """Return the maximum bytes of a snapshot about a live time that has numbers, which may be more than k."""
+        largest, places = 0, measure_locations(registry)
+        for numbers in (noisy.get((self.name, time), {}) for time in self.list_live_times(as_of)):
+            sizes = self._measure_places(registry)
+            for location, own in numbers.items():
+                if max(len(own), self.answers) > 1 and (row := registry.rows.get(location)) is not None:
+                    rest = max(0, self.answers - len(own)) * self._number_bytes
+                    bounds = 0 if self.at_least is None else places[row]
+                    sizes[row] = places[row] + bounds + _SINCE + sum(map(self._measure_number, own)) + rest
+            if numbers:
+                largest = max(largest, *(SNAPSHOT_OVERHEAD + int(sizes[rows].sum()) for rows in registry.by_shard))
+        return largest
+
+    def _measure_number(self, number: Number) -> int:
+        """Return the maximum bytes of a published number. One without its ε costs the whole ε of its record."""
+        return _NUMBER + len(format_epsilon(number.epsilon or self.epsilon))
 
     @property
     def _number_bytes(self) -> int:

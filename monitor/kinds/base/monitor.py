@@ -6,7 +6,7 @@ Each kind has a subclass in its `monitor.py`. The service calls these methods an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from monitor.errors import Problem
 from monitor.kinds.base.designated_times.charged_times import ChargedTimes
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
+from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.records.charges_record import PlaceCharges
 from monitor.time.slot_grid import SlotGrid
@@ -63,6 +64,16 @@ class Monitor(ABC):
         The marks may come from earlier rules.
         """
         del registry, marks, tick
+        return 0
+
+    def measure_with_numbers(
+        self, registry: Registry, noisy: Mapping[tuple[str, int], Mapping[str, Sequence[Number]]], as_of: int
+    ) -> int:
+        """Return the maximum bytes of a record of the tick with this as_of that repeats published numbers; 0 if none.
+
+        `noisy` has them by monitor and designated time, and by location. They may come from an earlier, larger k.
+        """
+        del registry, noisy, as_of
         return 0
 
     def list_rules(self, registry: Registry) -> Mapping[str, OverTimeRule]:

@@ -11,17 +11,19 @@ import pytest
 
 from monitor.config.kafka_and_redis import PartitionCounts
 from monitor.errors import LedgerError, TopicError
+from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime, measure_place
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
-from monitor.ledger.ledger_state import OwnerTerms
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.privacy.over_time import Mark
 from monitor.records.owner_record import make_ledger_record
 from monitor.service.create_topics import Beginning
 from monitor.service.preflight import require_room
 from tests.builders import replace_monitors, select
-from tests.service.startup.ledger_states import states_with_marks
+from tests.service.startup.ledger_states import noon, states_with_marks
 from tests.topic_fixtures import TopicSet
 
 HALF = Fraction(1, 2)
@@ -168,6 +170,38 @@ class TestRoom:
             require_room(parameters, state, "alerts", {"max.message.bytes": "262144"})
         required = str(raised.value).rpartition("=")[2].rstrip("`")
         require_room(parameters, state, "alerts", {"max.message.bytes": required})
+
+    def test_numbers_of_a_larger_k_are_counted(self, parameters: Parameters) -> None:
+        """A snapshot repeats the noisy counts of an earlier, larger k, and the required size contains them."""
+        monitor, registry = select(parameters, AtTimes)[0], parameters.registry
+        state, time, epsilon = LedgerState(), noon(parameters, 0), monitor.epsilon / 5
+        later = tuple(LaterCount(tick, 10**9, epsilon) for tick in (13, 14, 15, 16))
+        record = make_at_times_record(
+            source="town",
+            monitor=monitor.name,
+            time=time,
+            tick=16,
+            as_of=parameters.grid.as_of(16),
+            registry=registry.digest,
+            locations=len(registry.by_shard[0]),
+            shard=0,
+            shards=2,
+            complete=True,
+            final=False,
+            threshold=monitor.threshold,
+            epsilon=monitor.epsilon,
+            answers_per_time=5,
+            noisy_counts={registry.ids[row]: NoisyCount(12, 10**9, epsilon, later) for row in registry.by_shard[0]},
+        )
+        state.fold(record, parameters.grid)
+        assert monitor.measure_largest(registry) < len(record.value)
+        with pytest.raises(TopicError, match=r"max\.message\.bytes is 999: expected at least \d+") as raised:
+            require_room(parameters, [state], "alerts", {"max.message.bytes": "999"})
+        required = str(raised.value).rpartition("=")[2].rstrip("`")
+        assert len(record.value) <= int(required) <= 3 * len(record.value)  # ticks and counts may be longer
+        require_room(parameters, [state], "alerts", {"max.message.bytes": required})
+        state.last_tick = 18  # the horizon is over, and nothing repeats them
+        require_room(parameters, [state], "alerts", {"max.message.bytes": "999"})
 
 
 def test_lost_ledger_passes_preflight(parameters: Parameters, topic_set: TopicSet) -> None:
