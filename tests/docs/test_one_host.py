@@ -25,6 +25,7 @@ from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 from monitor.config import load_config
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.logins import read_passwords_at_logins
 from monitor.kafka.topics import find_topics
 from monitor.operate.servers.jars import fetch_kafka, find_java, find_lock
 from monitor.operate.servers.kafka import archive_options
@@ -113,12 +114,13 @@ class Host:
     @property
     def kafka(self) -> KafkaConnections:
         """The connections of the operator, with the settings of the operator's file."""
-        security = {
+        read_passwords_at_logins()
+        security: dict[str, Any] = {
             "security_protocol": "SASL_SSL",
             "ssl_cafile": str(self.folder / "etc/kafka/ca.pem"),
             "sasl_mechanism": "SCRAM-SHA-512",
             "sasl_plain_username": "operator",
-            "sasl_plain_password": self.operator_password,
+            "sasl_plain_password": lambda: self.operator_password,
         }
         return KafkaConnections((f"localhost:{self.ports['9094']}",), security)
 
