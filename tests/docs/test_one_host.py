@@ -21,6 +21,7 @@ import pytest
 import redis
 import yaml
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+from pydantic import SecretStr
 
 from monitor.config import load_config
 from monitor.errors import UnreachableError
@@ -120,7 +121,7 @@ class Host:
             "ssl_cafile": str(self.folder / "etc/kafka/ca.pem"),
             "sasl_mechanism": "SCRAM-SHA-512",
             "sasl_plain_username": "operator",
-            "sasl_plain_password": lambda: self.operator_password,
+            "sasl_plain_password": lambda: SecretStr(self.operator_password),
         }
         return KafkaConnections((f"localhost:{self.ports['9094']}",), security)
 
@@ -211,8 +212,12 @@ def test_servers_keep_their_data(host: Host, tmp_path: Path, eventually: Eventua
     eventually(host.is_up, 60)
     with closing(host.open_store()) as store:
         assert store.get("kept") == b"yes"
-    checked = Instance(tmp_path / "check", CLI, "check", "--live", *words)
-    assert checked.wait(60) == 0, checked.text
+
+    def check() -> bool:
+        """Return whether the service could start. Kafka creates its topic of offsets when it is first used."""
+        return Instance(tmp_path / "check", CLI, "check", "--live", *words).wait(60) == 0
+
+    eventually(check, 90)
     topics = town.tree["kafka"]["topics"].values()
     with host.kafka.open_admin() as admin:
         assert find_topics(admin, [*topics], "Read").keys() == {*topics}
