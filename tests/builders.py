@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -13,13 +14,18 @@ from numpy.typing import NDArray
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import Question, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
-from monitor.privacy.over_time import OverTimeRule
+from monitor.privacy.dwell import DwellRule
+from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
+from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.time.schedule import Schedule
 from monitor.time.slot_grid import SlotGrid
 
 Kind = TypeVar("Kind", bound=Monitor)
@@ -71,6 +77,36 @@ def replace_monitors(parameters: Parameters, **changes: Any) -> Parameters:
 def watch(name: str, rows: Sequence[int], rule: OverTimeRule) -> OverTime:
     """Return a monitor that watches these rows of the registry, all under one rule."""
     return OverTime(name, tuple(rows), (rule,) * len(rows))
+
+
+def write_answer(  # the fields of a record that tests give
+    place: str,
+    rule: OverTimeRule,
+    tick: int,
+    answer: OverTimeAnswer,
+    grid: SlotGrid,
+    *,
+    monitor: str = "places",
+    since: int | None = None,
+) -> OutputRecord:
+    """Return the record of an answer over time. `since`: the tick after whose slot its count begins."""
+    return make_over_time_record(
+        source="town",
+        monitor=monitor,
+        location_id=place,
+        rule=rule,
+        tick=tick,
+        as_of=grid.as_of(tick),
+        window_start=grid.start(tick - rule.window + 1),
+        answer=answer,
+        resumes_at=None if answer.resumes_at is None else grid.as_of(answer.resumes_at),
+        counted_since=None if since is None else grid.as_of(since),
+    )
+
+
+def measure_lengths(times: Schedule, horizon: int, longest: int = 3_600, epsilon: Fraction = Fraction(1)) -> Dwell:
+    """Return a monitor of dwell times, `lengths`. `longest` is in seconds."""
+    return Dwell("lengths", times, DwellRule(epsilon, longest), horizon)
 
 
 def build_visit(person: str, location: str, arrived: int, left: int | None = None) -> dict[str, str]:

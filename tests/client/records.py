@@ -9,7 +9,6 @@ from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
-from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
 from monitor.privacy.sum_and_count import SumAndCount
@@ -17,6 +16,7 @@ from monitor.privacy.upper_bound import BucketRule, add_up, draw
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, parse_instant
 from monitor.time.slot_grid import SlotGrid
+from tests.builders import write_answer
 
 SLOTS = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
@@ -30,18 +30,7 @@ def over_time(
     marks = tuple(
         Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
     )
-    answer = step(RULE, marks, tick, count, 0)
-    return make_over_time_record(
-        source="town",
-        monitor="places",
-        location_id=location,
-        rule=RULE,
-        tick=tick,
-        as_of=grid.as_of(tick),
-        window_start=grid.start(tick - RULE.window + 1),
-        answer=answer,
-        resumes_at=None if answer.resumes_at is None else grid.as_of(answer.resumes_at),
-    )
+    return write_answer(location, RULE, tick, step(RULE, marks, tick, count, 0), grid)
 
 
 def bound(location: str, tick: int, numbers: int, *, missing: bool = False, hours: int = 2) -> OutputRecord:

@@ -13,7 +13,6 @@ from monitor.client.describe_records import News, Words
 from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import KnownPlaces
 from monitor.client.watch import describe_view
-from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import (
     Mark,
     OverTimeAnswer,
@@ -25,6 +24,7 @@ from monitor.privacy.over_time import (
 )
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR
+from tests.builders import write_answer
 from tests.client.records import REGISTRY, SLOTS
 
 RULE = OverTimeRule(Fraction(1), 2, 10, 5, 2)
@@ -32,18 +32,7 @@ FIRST, SECOND = (Mark(tick, number, Fraction(1, 2), tick + 6) for tick, number i
 
 
 def write(rule: OverTimeRule, tick: int, answer: OverTimeAnswer, since: int | None) -> OutputRecord:
-    return make_over_time_record(
-        source="town",
-        monitor="places",
-        location_id="market",
-        rule=rule,
-        tick=tick,
-        as_of=SLOTS.as_of(tick),
-        window_start=SLOTS.start(tick - rule.window + 1),
-        answer=answer,
-        resumes_at=None if answer.resumes_at is None else SLOTS.as_of(answer.resumes_at),
-        counted_since=None if since is None else SLOTS.as_of(since),
-    )
+    return write_answer("market", rule, tick, answer, SLOTS, since=since)
 
 
 def answer(tick: int, *marks: Mark, noisy_count: int | None = None, since: int | None = None) -> OutputRecord:

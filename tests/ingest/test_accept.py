@@ -15,16 +15,14 @@ import pytest
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
-from monitor.privacy.dwell import DwellRule
 from monitor.privacy.upper_bound import BucketRule
 from monitor.records.visits import Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from tests.builders import build_parameters, build_visit, replace_monitors, select
+from tests.builders import build_parameters, build_visit, measure_lengths, replace_monitors, select
 from tests.store.packed import Present, Seen, list_present, list_seen
 
 Visit = tuple[str, str, int, int]
@@ -320,8 +318,7 @@ def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None
     """
     noon = select(parameters, AtTimes)[1]
     first, second = noon.times.instants
-    dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 7_200), noon.horizon)
-    timed = replace_monitors(parameters, dwell=(dwell,))
+    timed = replace_monitors(parameters, dwell=(measure_lengths(noon.times, noon.horizon, 7_200),))
     current = parameters.grid.find_slot(first)
     visits = [
         ("ann", "farm", first - 10 * MINUTE, first + 5 * MINUTE),

@@ -15,14 +15,13 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
-from monitor.kinds.over_time.record import make_over_time_record
 from monitor.ledger.sign_ticks import SignedLog
 from monitor.page.page_threads import PageParts
 from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR
-from tests.builders import select
+from tests.builders import select, write_answer
 from tests.kit.signed import SIGNER
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
@@ -93,17 +92,7 @@ class Town:
             place = parameters.registry.ids[row]
             answer = step(rule, self.marks.get(place, ()), tick, counts.get(place, 0), 0)
             self.marks[place] = answer.marks
-            yield make_over_time_record(
-                source="demo",
-                monitor=monitor.name,
-                location_id=place,
-                rule=rule,
-                tick=tick,
-                as_of=parameters.grid.as_of(tick),
-                window_start=parameters.grid.start(tick - rule.window + 1),
-                answer=answer,
-                resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
-            )
+            yield write_answer(place, rule, tick, answer, parameters.grid, monitor=monitor.name)
 
     def snapshots(self, tick: int, noon: Mapping[str, int], *, complete: bool) -> Iterable[OutputRecord]:
         """Return the records of the monitor `midday` about all its live times. `noon` is about the latest of them."""

@@ -10,11 +10,9 @@ import pytest
 import redis
 
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.operate.servers import EmbeddedValkey
-from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.upper_bound import BucketRule
 from monitor.store.redis_client import RedisAddress, create_client
@@ -22,7 +20,7 @@ from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, watch
+from tests.builders import build_parameters, measure_lengths, watch
 from tests.store.memory import MemoryWindows
 
 SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
@@ -37,10 +35,10 @@ def parameters() -> Parameters:
     """
     stations = watch("stations", range(40), OverTimeRule(Fraction(1), 2, 3, 6, 1))
     evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
-    dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
+    lengths = measure_lengths(evening.times, evening.horizon)
     built = build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
     curve = UpperBound("curve", tuple(range(40)), (BucketRule(Fraction(1), 2, 4, 1),) * 40)
-    return replace(built, monitors=(*built.monitors, dwell, curve))
+    return replace(built, monitors=(*built.monitors, lengths, curve))
 
 
 @pytest.fixture

@@ -12,16 +12,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
-from monitor.privacy.dwell import DwellRule
 from monitor.store.fingerprint import compute_fingerprint
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
 from monitor.time.times_of_day import TimeOfDay
-from tests.builders import replace_monitors, select
+from tests.builders import measure_lengths, replace_monitors, select
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
 Change = Callable[[Parameters], Parameters]
@@ -49,8 +47,8 @@ def _with_answers(parameters: Parameters, answers: int) -> Parameters:
 
 def _with_dwell(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
     evening = select(parameters, AtTimes)[0]
-    rule = DwellRule(Fraction(epsilon), longest)
-    return replace_monitors(parameters, dwell=(Dwell("lengths", evening.times, rule, evening.horizon),))
+    lengths = measure_lengths(evening.times, evening.horizon, longest, Fraction(epsilon))
+    return replace_monitors(parameters, dwell=(lengths,))
 
 
 def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:

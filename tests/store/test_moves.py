@@ -18,12 +18,10 @@ from redis.cluster import RedisCluster
 
 from monitor.errors import UnreachableError
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import COMPLETE_FROM_START, BucketCount, OffsetRange, Portions, Question, Since
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
-from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.upper_bound import BucketRule
 from monitor.store.keys import Keys
@@ -32,7 +30,7 @@ from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, select, watch
+from tests.builders import build_parameters, measure_lengths, select, watch
 from tests.kit.waiting import until
 from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
@@ -69,10 +67,10 @@ def parameters() -> Parameters:
     """Six places in one shard, with windows, reports and buckets, and a designated time with dwell times."""
     stations = watch("stations", range(PLACES), OverTimeRule(Fraction(1), 2, 3, 6, 0))
     noon = AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 2 * DAY)
-    dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 3_600), noon.horizon)
+    lengths = measure_lengths(noon.times, noon.horizon)
     built = build_parameters(PLACES, over_time=[stations], at_times=[noon], name="test")
     curve = UpperBound("curve", tuple(range(PLACES)), (BucketRule(Fraction(1), 1, 6, 0),) * PLACES)
-    return replace(built, monitors=(*built.monitors, dwell, curve))
+    return replace(built, monitors=(*built.monitors, lengths, curve))
 
 
 @pytest.fixture(autouse=True)

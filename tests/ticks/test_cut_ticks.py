@@ -21,14 +21,12 @@ from monitor.client.verification import Verification
 from monitor.errors import UnreachableError
 from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.ledger.read_ledger import is_from
-from monitor.privacy.dwell import DwellRule
 from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.records.checkpoints import NOT_IN_THE_TREE
 from monitor.records.output_records import OutputRecord
@@ -36,7 +34,7 @@ from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_counts, build_since, replace_monitors, select
+from tests.builders import ORIGIN, build_counts, build_since, measure_lengths, replace_monitors, select
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 
 ANSWERS: Final = 4
@@ -53,7 +51,7 @@ def parameters(make_parameters: Callable[..., Parameters]) -> Parameters:
         make_parameters(places=2, window=3, answers=2, watched={"stations": [0]}),
         at_times=(AtTimes("noon", times, half, 2, HOUR, half),),
         hot_spots=(HotSpots("busiest", times, half, 2, HOUR),),
-        dwell=(Dwell("lengths", times, DwellRule(half, 3_600), HOUR),),
+        dwell=(measure_lengths(times, HOUR, epsilon=half),),
     )
 
 

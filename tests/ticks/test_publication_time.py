@@ -16,18 +16,16 @@ import pytest
 
 import monitor
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import OffsetRange, Portion
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
-from monitor.privacy.dwell import DwellRule
 from monitor.ticks.owner import Owner
 from monitor.ticks.run_partition import find_latest_release, find_reading_end, find_release_time
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.schedule import Schedule
 from monitor.time.slot_grid import SlotGrid
-from tests.builders import ORIGIN, replace_monitors
+from tests.builders import ORIGIN, measure_lengths, replace_monitors
 from tests.store.packed import pack_shard_facts
 
 SOURCES = str(Path(monitor.__file__).parent)
@@ -79,7 +77,7 @@ def ask_everything(parameters: Parameters) -> Parameters:
         parameters,
         at_times=(AtTimes("noon", times, Fraction(1), HIGH, HOUR, Fraction(1)),),
         hot_spots=(HotSpots("busiest", times, Fraction(1), 2, HOUR),),
-        dwell=(Dwell("lengths", times, DwellRule(Fraction(1), 3_600), HOUR),),
+        dwell=(measure_lengths(times, HOUR),),
     )
 
 

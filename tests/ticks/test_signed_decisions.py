@@ -15,7 +15,7 @@ from monitor.client.verification import Verification
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
-from monitor.kinds.over_time.record import OVER_TIME, make_over_time_record
+from monitor.kinds.over_time.record import OVER_TIME
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
@@ -24,7 +24,7 @@ from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.output_records import OutputRecord, make_record
 from monitor.records.unknown_causes import NOT_SIGNED
 from monitor.ticks.collect_answers import Decider, Decision
-from tests.builders import select
+from tests.builders import select, write_answer
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 from tests.ticks.deciding import ONE, decide_complete, statuses, value_of
 
@@ -60,17 +60,7 @@ def forge(parameters: Parameters, tick: int, marked: int | None = None) -> list[
         "noisy_count", FORGED, (Mark(tick if marked is None else marked, FORGED, ONE, until=tick + 2),), None
     )
     as_of, places = grid.as_of(tick), parameters.registry.ids
-    over_time = make_over_time_record(
-        source="town",
-        monitor=stations.name,
-        location_id=places[0],
-        rule=stations.rules[0],
-        tick=tick,
-        as_of=as_of,
-        window_start=grid.start(tick - 2),
-        answer=answer,
-        resumes_at=None,
-    )
+    over_time = write_answer(places[0], stations.rules[0], tick, answer, grid, monitor=stations.name)
     snapshot = make_at_times_record(
         source="town",
         monitor=noon.name,

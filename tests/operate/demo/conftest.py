@@ -13,13 +13,12 @@ from monitor.config.derive_parameters import derive_parameters
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime
-from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.demo.story import Story
 from monitor.privacy.over_time import Mark, step
 from monitor.records.output_records import OutputRecord
-from tests.builders import select
+from tests.builders import select, write_answer
 
 HOURLY = Path(__file__).parents[2] / "kit" / "configs" / "demo.yaml"
 
@@ -63,17 +62,7 @@ def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[Output
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.mark_lifetime - 2)
         answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 70 if n < noisy else 0, 0)
-        yield make_over_time_record(
-            source="demo",
-            monitor=monitor.name,
-            location_id=parameters.registry.ids[row],
-            rule=rule,
-            tick=tick,
-            as_of=parameters.grid.as_of(tick),
-            window_start=parameters.grid.start(tick - rule.window + 1),
-            answer=answer,
-            resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
-        )
+        yield write_answer(parameters.registry.ids[row], rule, tick, answer, parameters.grid, monitor=monitor.name)
 
 
 def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
