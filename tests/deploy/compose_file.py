@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
+FILE: Final = Path(__file__).parents[2] / "deploy/compose.yaml"
+BASH: Final = shutil.which("bash") or "/bin/bash"
 VARIABLE: Final = re.compile(r"\$(?:\$|\{(\w+)(:\?[^}]+)?\})")
 """A variable of the file with its name and what Compose reports without it, or an escaped dollar sign."""
+
+
+def create_passwords(folder: Path) -> dict[str, str]:
+    """Run the command in the first lines of the compose file, and return the variables of the file `deploy/.env`."""
+    (folder / "deploy").mkdir()
+    head = re.sub(r"^# ? ?", "", FILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    command = re.search(r"\(umask .+?> deploy/\.env\)$", head, re.DOTALL | re.MULTILINE)
+    assert command is not None
+    subprocess.run([BASH, "-c", command[0]], cwd=folder, check=True, timeout=60)
+    text = (folder / "deploy/.env").read_text(encoding="utf-8")
+    return dict(line.split("=") for line in text.splitlines())
 
 
 def fill_in(node: Any, variables: Mapping[str, str]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +32,7 @@ from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.operate.servers.ports import ReservedPort
 from tests.conftest import Eventually
-from tests.deploy.compose_file import VARIABLE, fill_in, translate
+from tests.deploy.compose_file import BASH, VARIABLE, create_passwords, fill_in, translate
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import Document
 from tests.kit.kafka_acls import parse_call
@@ -43,7 +42,6 @@ from tests.shared_kafka import SharedKafka
 
 pytestmark = pytest.mark.long
 
-BASH: Final = shutil.which("bash") or "/bin/bash"
 TOPICS: Final = ("visits", "safety-alerts", "visits.dead-letters")
 MAY_READ: Final = {"page": {"safety-alerts"}, "subscriber": {"safety-alerts"}, "auditor": {"safety-alerts", "visits"}}
 MAY_WRITE: Final = {"producer": {"visits"}}
@@ -56,17 +54,12 @@ SHIM: Final = '#!/bin/sh\ncat "$4" > login\necho "$@" >> calls\n'
 
 
 @pytest.fixture(scope="module")
-def passwords(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def passwords(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The variables of the file that the command in the first lines of the compose file creates."""
     folder = tmp_path_factory.mktemp("passwords")
-    (folder / "deploy").mkdir()
-    head = re.sub(r"^# ? ?", "", (root / "deploy/compose.yaml").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    command = re.search(r"\(umask .+?> deploy/\.env\)$", head, re.DOTALL | re.MULTILINE)
-    assert command is not None
-    subprocess.run([BASH, "-c", command[0]], cwd=folder, check=True, timeout=60)
-    file = folder / "deploy/.env"
-    assert file.stat().st_mode & 0o777 == 0o600
-    return dict(line.split("=") for line in file.read_text(encoding="utf-8").splitlines())
+    created = create_passwords(folder)
+    assert (folder / "deploy/.env").stat().st_mode & 0o777 == 0o600
+    return created
 
 
 @dataclass(frozen=True)
