@@ -68,7 +68,7 @@ class Project:
         config, own = yaml.safe_load((ROOT / "deploy/config.yaml").read_bytes()), read_values()["config"]
         self.config: dict[str, Any] = config | {name: own[name] for name in ("clock", "privacy", "monitors")}
         self.config["clock"]["slot"] = SLOT
-        self.config["visits"] |= own["visits"]
+        self.config["visits"] |= {"default_stay": SLOT, "accept_ahead": SLOT}
         self.passwords = create_passwords(folder)
         self.sender = Sender(self.connect("producer"), config["kafka"]["topics"]["visits"], self.ticks.places[0])
         mounted = {name: {"volumes": [f"{folder}/config.yaml:{CONFIG}:ro"]} for name in ("topics", *PARTS)}
@@ -104,7 +104,7 @@ class Project:
 
     def describe(self) -> str:
         """Return the containers, and the ends of their logs."""
-        return self.compose("ps", "--all") + self.compose("logs", "--tail", "15", *PARTS)
+        return self.compose("ps", "--all") + self.compose("logs", "--tail", "15", "topics", *PARTS)
 
     def inspect(self, part: str) -> dict[str, Any]:
         """Return what Docker knows about the container of a service."""
