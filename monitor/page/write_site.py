@@ -193,6 +193,7 @@ class SiteFiles:
         places = {f"{name_place(one)}{suffix}" for one in rows for suffix in (".json", ".html", ".atom")}
         self._wanted = {STATES_FILE, _TICKS_FILE, *self._fixed, *views, *_ALL_PLACES, *past, *places}
         self._due[3] = {name: write for name, write in self._due[3].items() if name in self._wanted}
+        self._fed = {place: shown for place, shown in self._fed.items() if place in rows}  # the others are removed
 
     def _list_views(self, places: Sized) -> list[View]:
         return list_views(len(places), self._html.language)

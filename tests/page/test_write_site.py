@@ -60,21 +60,27 @@ def folder(tmp_path: Path) -> Recorded:
 
 
 @pytest.fixture
-def tick(folder: Recorded) -> Callable[..., list[str]]:
-    """A function that publishes a tick with these counts, writes all files, and returns those of places."""
+def present() -> Present:
     rows = range(len(REGISTRY.ids))
     parameters = build_parameters(
         REGISTRY.ids, over_time=[watch("places", rows, OverTimeRule(Fraction(1), 1, 10, 5, 0))]
     )
-    clock, view = SteppedClock(0), SubscriberView(REGISTRY)
-    present = Present(parameters, Locations(REGISTRY.ids), Board(DAY, 10**9), view, clock, MINUTE)
+    view = SubscriberView(REGISTRY)
+    return Present(parameters, Locations(REGISTRY.ids), Board(DAY, 10**9), view, SteppedClock(0), MINUTE)
+
+
+@pytest.fixture
+def tick(folder: Recorded, present: Present) -> Callable[..., list[str]]:
+    """A function that publishes a tick with these counts, writes all files, and returns those of places."""
     html, static = Html(build_texts(PageSettings()), SETUP, read_static(), PROMISE), read_static()
     files = SiteFiles(present, folder, html, static, None, None)
 
-    def publish_tick(tick: int, **counts: int) -> list[str]:
-        entries, foreign = read_entries(publish([over_time(each, tick, counts.get(each, 0)) for each in REGISTRY.ids]))
+    def publish_tick(tick: int, without: str = "", **counts: int) -> list[str]:
+        places = [place for place in REGISTRY.ids if place != without]
+        entries, foreign = read_entries(publish([over_time(each, tick, counts.get(each, 0)) for each in places]))
         assert not foreign
-        clock.move_to(SLOTS.as_of(tick))
+        assert isinstance(present.clock, SteppedClock)
+        present.clock.move_to(SLOTS.as_of(tick))
         files.forget_past(present.deliver(entries))
         folder.names = []
         assert files.write(FOREVER)
@@ -101,3 +107,14 @@ def test_pages_stay_due(folder: Recorded, tick: Callable[..., list[str]]) -> Non
         tick(6)
     folder.full = False
     assert {f"places/{place}.html" for place in REGISTRY.ids} <= set(tick(7))
+
+
+def test_place_that_returns_has_its_feed(folder: Recorded, present: Present, tick: Callable[..., list[str]]) -> None:
+    """The files of a place that the configuration lacks are removed, and written again when it has the place again."""
+    tick(6)
+    whole, (gone, *others) = (present.parameters, present.locations), REGISTRY.ids
+    present.use(build_parameters(others), Locations(others))
+    tick(40, without=gone)  # by then nothing about the place counts any more
+    assert not (folder.path / f"places/{gone}.atom").exists()
+    present.use(*whole)
+    assert f"places/{gone}.atom" in tick(41)
