@@ -328,10 +328,13 @@ def test_most_cautious_answer_leads(browser: Browser, page: Served) -> None:
             expect(answers.nth(1)).to_contain_text("Unknown · in the 7 days up to 8 Jan 2026, 15:00")
             expect(answers.nth(2)).to_contain_text("Below alarm level · on 8 Jan 2026, 12:30")
             expect(answers.filter(has_text="What to do")).to_have_count(1)
-            alarm = "between 0 and 14 reported infected people were here in the 7 days before"
+            alarm = "at most 14 reported infected people were here in the 7 days before"
             lines = [
                 f"Alarm on 7 Jan 2026, 03:00: {alarm} (alarm level 10)",
-                "no new number before 14 Jan 2026, 05:00, to protect the people counted",
+                (
+                    "no new number before 14 Jan 2026, 05:00, "
+                    "because each number reveals a little about the people counted"
+                ),
             ]
             expect(one.place("Market Hall").locator(".short")).to_have_text(lines)
             expect(one.tab.get_by_text("midday")).to_have_count(0)
@@ -345,7 +348,7 @@ def test_place_lists_its_answers(browser: Browser, page: Served) -> None:
         periods = one.place("Market Hall").locator(".periods li")
         expect(periods.first).to_contain_text("8 Jan 2026, 12:30")
         alarms = one.place("Market Hall").locator(".periods .noisy_count")
-        expect(alarms).to_contain_text("between 0 and 14 reported infected people")
+        expect(alarms).to_contain_text("at most 14 reported infected people")
         days = [int(text.partition(" ")[0]) for text in periods.all_inner_texts() if text[0].isdigit()]
         assert len(days) >= 3
         assert days == sorted(days, reverse=True)
@@ -371,7 +374,7 @@ def test_alarm_appears(browser: Browser, page: Served, shared: Town) -> None:
         expect(one.state("Central Station")).to_have_text("Below alarm level")
         shared.publish(LAST + 1, {"station-central": 17})
         expect(one.state("Central Station")).to_contain_text("Alarm")
-        expect(one.place("Central Station")).to_contain_text("between 0 and 17 reported infected people")
+        expect(one.place("Central Station")).to_contain_text("at most 17 reported infected people")
         expect(one.tab.locator(".chip.noisy_count b")).to_have_text("7")
         expect(one.tab.locator("#live")).to_contain_text("Central Station is now Alarm.")
         one.open()

@@ -160,7 +160,7 @@ def test_each_place_has_a_page(page: Served) -> None:
     file = page.page.folder.path / "places/market.html"
     html = file.read_text(encoding="utf-8")
     assert "<bdi>Market Hall</bdi>" in html
-    assert "between 0 and 14 reported infected people were here" in html
+    assert "at most 14 reported infected people were here" in html
     links = {link.partition("#")[0] for link in re.findall(r'href="([^":]*)"', html)}
     assert {"market.atom", "../en.html"} <= links
     assert [link for link in links if not (file.parent / link).is_file()] == []

@@ -62,5 +62,5 @@ def test_curve_has_each_bound() -> None:
     assert trace([7], [0]) == [(0, 120), (0, 120)]
     html = write(BOUNDS)
     assert html.count("<polyline") == 1
-    assert "between 0 and 20 reported" in html
+    assert "at most 20 reported" in html
     assert "<polyline" not in write(BOUNDS[:1])
