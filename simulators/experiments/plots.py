@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from monitor.errors import UsageError
 from simulators.experiments.data import Movements
@@ -38,9 +38,6 @@ _MARKS: Final = (".", "x", "+", "1", "2", "|")
 _PALETTE: Final = 256
 _DEVIATION_LIMIT: Final = 3.0
 _DEVIATION_TICKS: Final = (-100, -10, -3, 3, 10, 100)
-
-LAYOUT: Literal["constrained"] | None = "constrained"
-"""How matplotlib lays a plot out. It draws each plot once more for this."""
 
 _Key = TypeVar("_Key", str, tuple[str, str])
 
@@ -103,7 +100,7 @@ def make_canvas(title: str, width: float, height: float) -> Canvas:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  # as above
     from matplotlib.figure import Figure  # noqa: PLC0415  # as above
 
-    canvas = Figure(figsize=(max(width, 9.0), height), layout=LAYOUT)
+    canvas = Figure(figsize=(max(width, 9.0), height), layout="constrained")
     FigureCanvasAgg(canvas)
     canvas.suptitle(title)
     return canvas

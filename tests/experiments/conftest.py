@@ -46,13 +46,11 @@ class Written:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """All figures on the synthetic data, with plots that are not laid out, and the page."""
+    """All figures on the synthetic data, and the page."""
     folder = tmp_path_factory.mktemp("all")
     write_synthetic(folder / "data", 7)
     page = make_page(folder / "docs.md", COMMAND)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simulators.experiments.plots.LAYOUT", None)
-        result = run_experiments(folder / "data", folder / "figures", "all", "--document", page)
+    result = run_experiments(folder / "data", folder / "figures", "all", "--document", page)
     return Written(result, folder / "figures", page)
 
 

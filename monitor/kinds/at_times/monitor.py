@@ -94,7 +94,11 @@ class AtTimes(Timed):
 
         Every place has all its noisy counts, and a lower bound if there are any.
         """
-        sizes = self._measure_places(registry)
+        return self._measure_shards(registry, self._measure_places(registry))
+
+    @staticmethod
+    def _measure_shards(registry: Registry, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes of the snapshot of each shard, given those of each location; shape (shards,)."""
         return np.array([SNAPSHOT_OVERHEAD + int(sizes[rows].sum()) for rows in registry.by_shard], np.int64)
 
     def find_oversized(self, key: str, registry: Registry) -> Iterator[Problem]:
@@ -114,17 +118,18 @@ class AtTimes(Timed):
         self, registry: Registry, noisy: Mapping[tuple[str, int], Mapping[str, Sequence[Number]]], as_of: int
     ) -> int:
         """Return the maximum bytes of a snapshot about a live time that has numbers, which may be more than k."""
-        largest, places = 0, measure_locations(registry)
-        for numbers in (noisy.get((self.name, time), {}) for time in self.list_live_times(as_of)):
-            sizes = self._measure_places(registry)
-            for location, own in numbers.items():
-                if max(len(own), self.answers) > 1 and (row := registry.rows.get(location)) is not None:
-                    rest = max(0, self.answers - len(own)) * self._number_bytes
-                    bounds = 0 if self.at_least is None else places[row]
-                    sizes[row] = places[row] + bounds + _SINCE + sum(map(self._measure_number, own)) + rest
-            if numbers:
-                largest = max(largest, *(SNAPSHOT_OVERHEAD + int(sizes[rows].sum()) for rows in registry.by_shard))
-        return largest
+        times = (noisy.get((self.name, time)) for time in self.list_live_times(as_of))
+        return max((self._measure_numbers(registry, numbers) for numbers in times if numbers), default=0)
+
+    def _measure_numbers(self, registry: Registry, numbers: Mapping[str, Sequence[Number]]) -> int:
+        """Return the maximum bytes of a snapshot with these numbers of a time, by location."""
+        sizes, places = self._measure_places(registry), measure_locations(registry)
+        for location, own in numbers.items():
+            if max(len(own), self.answers) > 1 and (row := registry.rows.get(location)) is not None:
+                rest = max(0, self.answers - len(own)) * self._number_bytes
+                bounds = 0 if self.at_least is None else places[row]
+                sizes[row] = places[row] + bounds + _SINCE + sum(map(self._measure_number, own)) + rest
+        return int(self._measure_shards(registry, sizes).max())
 
     def _measure_number(self, number: Number) -> int:
         """Return the maximum bytes of a published number. One without its ε costs the whole ε of its record."""
