@@ -11,7 +11,7 @@ from typing import Final
 
 from rich.console import Console
 
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.errors import FailedError
 from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.record import AtTimesSnapshot

@@ -12,7 +12,7 @@ from rich.console import Console
 from monitor.client.exporter import MOST_PLACES, ExportOptions, export_command
 from monitor.client.watch import watch_command
 from monitor.command_options import add_config_option, add_since_option
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.stop_signals import stop_on_signals

@@ -17,8 +17,9 @@ from monitor.client.known_places import VALID_SLOTS, KnownPlaces
 from monitor.client.resume_token import Token, decode_token
 from monitor.client.topic_consumer import BACK_TICKS, Published, Subscriber
 from monitor.client.verification import Trust, Verification, read_trust
-from monitor.config import ValidConfig, load_registry, load_valid_config
 from monitor.config.describe_problems import format_value
+from monitor.config.registry import load_registry
+from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.errors import TimeError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kinds.base.designated_times.record import FINAL_FOR

@@ -28,7 +28,7 @@ from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import VALID_SLOTS, KnownPlaces
 from monitor.client.strength import count_draws
 from monitor.client.subscription import Places, open_configured
-from monitor.config import ValidConfig
+from monitor.config.valid_config import ValidConfig
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.stop_signals import stop_on_signals
 from monitor.time.clock import Clock, SystemClock

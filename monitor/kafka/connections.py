@@ -21,8 +21,8 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from monitor.config import Config
 from monitor.config.secret_values import read_kafka_password, require_files
+from monitor.config.whole_config import Config
 from monitor.errors import UnreachableError
 from monitor.kafka.error_words import name_error, put_into_words
 from monitor.kafka.kafka_python_3_0.coordinator import Member

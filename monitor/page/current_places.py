@@ -19,7 +19,7 @@ from monitor.client.answer_types import Answer, State
 from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import KnownPlaces
 from monitor.client.strength import Strength
-from monitor.config import Location, Locations
+from monitor.config.registry import Location, Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.report_delays import ReportDelays

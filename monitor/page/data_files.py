@@ -13,7 +13,7 @@ import msgspec
 
 from monitor.client.answer_types import Answer, State
 from monitor.client.strength import Strength
-from monitor.config import Locations
+from monitor.config.registry import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
 from monitor.page.csv_columns import COLUMNS

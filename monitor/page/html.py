@@ -15,8 +15,9 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from monitor.client.answer_types import Answer, State
-from monitor.config import Config, Location
+from monitor.config.registry import Location
 from monitor.config.sections import LANGUAGES, Language
+from monitor.config.whole_config import Config
 from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.kinds.all_words import find_words
 from monitor.operate.check.belief_picture import Labels, draw_beliefs

@@ -13,8 +13,10 @@ from typing import Any, Final, Self
 
 from monitor.client.fold_records import SubscriberView, keep_for
 from monitor.client.verification import read_trust
-from monitor.config import Config, Locations, ValidConfig
+from monitor.config.registry import Locations
 from monitor.config.sections import PageSettings
+from monitor.config.valid_config import ValidConfig
+from monitor.config.whole_config import Config
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters

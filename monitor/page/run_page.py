@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from monitor.config import ValidConfig, load_valid_config
 from monitor.config.file_changes import FileChanges
+from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.errors import FailedError, MonitorError
 from monitor.kafka.connections import build_kafka_connections
 from monitor.page.page_threads import Page, PageParts

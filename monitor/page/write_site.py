@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from monitor.client.answer_types import Answer
-from monitor.config import Location
+from monitor.config.registry import Location
 from monitor.config.sections import LANGUAGES
 from monitor.page import data_files
 from monitor.page.csv_columns import describe_columns

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from monitor.config import ParsedConfig, read_config
+from monitor.config.load import ParsedConfig, read_config
 from monitor.config.secret_values import (
     read_kafka_password,
     read_person_key,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from monitor.config import Config, ValidConfig
 from monitor.config.secret_values import read_redis_password, read_sentinel_password
+from monitor.config.valid_config import ValidConfig
+from monitor.config.whole_config import Config
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.poll_input import InputLog

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.service.wiring import Settings, prepare_settings
 from simulators.bench.bench import Bench
 

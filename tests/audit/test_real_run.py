@@ -22,7 +22,7 @@ from monitor.audit.follow_topic import Follower
 from monitor.audit.live.topic_facts import KafkaTopics
 from monitor.audit.topic_reader import Sources
 from monitor.cli import main
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.kafka.connections import build_kafka_connections
 from monitor.operate.servers import EmbeddedValkey
 from tests.kit.topics import open_input

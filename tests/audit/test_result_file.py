@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from monitor.audit.parse_values import parse_instant
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.kafka.connections import KafkaConnections
 from monitor.page.page_threads import Page, PageParts
 from monitor.time.clock import SteppedClock

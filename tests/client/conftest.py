@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config import ValidConfig, load_valid_config
 from monitor.config.kafka_and_redis import KafkaSettings
+from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.records.output_records import OutputRecord
 from monitor.service.wiring import Settings, prepare_settings
 from tests.kit.topics import create_topic

@@ -16,8 +16,8 @@ from rich.console import Console
 from monitor.cli import main
 from monitor.client.topic_consumer import read_topic_id
 from monitor.client.watch import watch
-from monitor.config import ValidConfig
 from monitor.config.sections import SigningSettings
+from monitor.config.valid_config import ValidConfig
 from monitor.errors import TopicError
 from monitor.ledger.sign_ticks import SignedLog
 from monitor.records.owner_record import make_owner_record

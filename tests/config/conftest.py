@@ -10,7 +10,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from monitor.config import Config, load_config
+from monitor.config.load import load_config
+from monitor.config.whole_config import Config
 from monitor.errors import ConfigError, Problem
 
 ABSENT: Final = "<absent>"

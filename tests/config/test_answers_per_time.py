@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from monitor.config import Locations
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.operate.check.compute_report import compute_report

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.config import Locations
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_payment import compute_charges, compute_max_lead
 from monitor.errors import ConfigError

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from monitor.config import Config, load_config
+from monitor.config.load import load_config
+from monitor.config.whole_config import Config
 from monitor.errors import EXIT_USAGE, ConfigError
 from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.kinds.over_time.keys import OverTimeMonitor

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from monitor.config import Locations
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError
 from monitor.kinds.all_records import read_record

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config import Location, load_registry
+from monitor.config.registry import Location, load_registry
 from monitor.errors import ConfigError
 
 

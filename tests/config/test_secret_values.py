@@ -13,7 +13,6 @@ import pytest
 from pydantic import SecretStr
 
 from monitor.client import connect
-from monitor.config import Config
 from monitor.config.secret_values import (
     read_cosigner,
     read_kafka_password,
@@ -23,6 +22,7 @@ from monitor.config.secret_values import (
     report_key_modes,
     require_files,
 )
+from monitor.config.whole_config import Config
 from monitor.errors import ConfigError, UsageError
 from monitor.records.signed_notes import create_signing_key, read_signing_key
 from monitor.values.person_key import create_key, is_key

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.config import Locations
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.operate.check.compute_report import compute_report

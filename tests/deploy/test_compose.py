@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.cli import main
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.operate.servers import EmbeddedValkey
 from tests.deploy.compose_file import translate
 from tests.needed_programs import run_promtool

@@ -25,7 +25,7 @@ from kafka.admin import (
 )
 from kafka.errors import AuthorizationError
 
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.ledger.read_ledger import read_partition

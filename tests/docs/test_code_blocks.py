@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.cli import main
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.config.whole_config import Config
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.locations import find_shard

@@ -23,7 +23,7 @@ import yaml
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 from pydantic import SecretStr
 
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.logins import read_passwords_at_logins

@@ -16,10 +16,11 @@ from pydantic_core import PydanticUndefined
 
 from monitor.audit.live.metrics import AUDITOR_METRICS
 from monitor.client.exporter import PUBLIC_METRICS
-from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
 from monitor.config.environment import SECRETS
+from monitor.config.load import load_config
+from monitor.config.registry import load_registry
 from monitor.config.whole_config import Config
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.service.wiring import Settings, prepare_settings
 from tests.fuzz.records import WATCHED, Seeds, make_seeds
 

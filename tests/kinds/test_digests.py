@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from monitor.config import ValidConfig, load_valid_config
+from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.ledger.payment_in_period import declare_charges
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.ticks.rollout import compute_version

@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 from kafka import TopicPartition
 
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.kafka.connections import KafkaConnections
 from monitor.service.create_topics import Beginning, SetupResult, set_up
 from monitor.service.wiring import Settings, prepare_settings

@@ -8,7 +8,7 @@ from typing import Final
 
 from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import KnownPlaces
-from monitor.config import Location
+from monitor.config.registry import Location
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.page.current_places import Place, read_place
 from monitor.page.history import Histories

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from monitor.client.answer_types import NOTHING, About, Answer
-from monitor.config import Location
+from monitor.config.registry import Location
 from monitor.kinds.report_delays import ReportDelays
 from monitor.page.csv_columns import describe_columns
 from monitor.page.current_places import Expected, Place, Snapshot

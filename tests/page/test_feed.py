@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 
 from monitor.client.answer_types import About, Answer
-from monitor.config import Location
+from monitor.config.registry import Location
 from monitor.config.sections import LANGUAGES, Language
 from monitor.page.current_places import Place
 from monitor.page.feed import MOST_ENTRIES, name_feed, write_feed

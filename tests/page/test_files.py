@@ -22,7 +22,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no type informatio
 import pytest
 
 from monitor.client.answer_types import NOTHING, Answer, Reason, State
-from monitor.config import Location
+from monitor.config.registry import Location
 from monitor.errors import ConfigError, FailedError, TopicError, UsageError
 from monitor.page import topic_reader
 from monitor.page.command import read_address

@@ -7,7 +7,7 @@ from typing import Final
 
 from monitor.client.answer_types import NOTHING, About, Answer
 from monitor.client.strength import Strength
-from monitor.config import Location
+from monitor.config.registry import Location
 from monitor.page.current_places import Place
 from monitor.page.html import sort_places
 from monitor.time.instants import DAY, to_datetime

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.config import Location
+from monitor.config.registry import Location
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.page.html import Html
 from monitor.page.languages import build_texts

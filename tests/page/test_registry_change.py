@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from monitor.client.fold_records import SubscriberView
-from monitor.config import Locations, load_valid_config
+from monitor.config.registry import Locations
+from monitor.config.valid_config import load_valid_config
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters
 from monitor.page.current_places import Present

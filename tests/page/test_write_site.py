@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from monitor.client.fold_records import SubscriberView
-from monitor.config import Locations
+from monitor.config.registry import Locations
 from monitor.config.sections import PageSettings
 from monitor.page.current_places import Present
 from monitor.page.html import Html

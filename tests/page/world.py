@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
+from monitor.config.valid_config import load_valid_config
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record

@@ -18,7 +18,7 @@ import trustme
 import yaml
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import list_topic_needs
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings

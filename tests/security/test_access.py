@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedKafka

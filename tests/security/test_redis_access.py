@@ -11,8 +11,9 @@ import pytest
 import redis
 from redis.credentials import UsernamePasswordCredentialProvider
 
-from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.load import load_config
+from monitor.config.registry import load_registry
 from monitor.errors import StoreError, UnreachableError
 from monitor.kinds.facts import OffsetRange, Question
 from monitor.kinds.parameters import Parameters

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.service.wiring import build_redis_address, prepare_settings
 
 pytestmark = pytest.mark.long

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.errors import UnreachableError
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.operate.servers.ports import LOOPBACK, ReservedPort

@@ -19,8 +19,9 @@ from monitor.audit.live.process import AuditProcess
 from monitor.audit.live.result_file import ResultFile
 from monitor.audit.live.topic_facts import KafkaTopics
 from monitor.audit.topic_reader import Sources, UnreadableTopicError
-from monitor.config import Config, load_config
+from monitor.config.load import load_config
 from monitor.config.secret_values import read_cosigner
+from monitor.config.whole_config import Config
 from monitor.errors import UnreachableError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently, return_resumed

@@ -12,9 +12,9 @@ import click
 from rich.console import Console
 
 from monitor.command_options import add_config_option, add_delays_option
-from monitor.config import ParsedConfig, ValidConfig, read_config
+from monitor.config.load import ParsedConfig, read_config
 from monitor.config.secret_values import read_person_key
-from monitor.config.valid_config import collect_problems, examine
+from monitor.config.valid_config import ValidConfig, collect_problems, examine
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Problem
 from monitor.observe.logs import set_up_logging
 from monitor.operate.check.compute_report import compute_report

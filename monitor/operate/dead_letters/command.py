@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from monitor.command_options import EXISTING, add_config_option
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.errors import DurationError, TimeError, UsageError
 from monitor.kafka.connections import build_kafka_connections
 from monitor.observe.logs import set_up_logging

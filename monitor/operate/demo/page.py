@@ -14,7 +14,7 @@ from typing import Self
 
 from monitor.audit import AuditReport
 from monitor.audit.findings import count_false
-from monitor.config import Locations
+from monitor.config.registry import Locations
 from monitor.errors import FailedError
 from monitor.page import require_page
 from monitor.privacy.epsilon import format_epsilon

@@ -17,7 +17,7 @@ from rich.live import Live
 
 from monitor.audit import audit
 from monitor.client.describe_records import alert_status, moment
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.errors import FailedError
 from monitor.operate.demo.examples import copy_examples
 from monitor.operate.demo.page import DemoPage, choose_port, write_recount

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 
 from monitor.command_options import EXISTING, add_delays_option, read_duration
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.errors import EpsilonError, UsageError
 from monitor.operate.plan.find_plans import AtTimesOptions, OverTimeOptions, find
 from monitor.operate.plan.nearby import list_choices

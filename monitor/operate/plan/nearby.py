@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from monitor.config import Config
 from monitor.config.conditions_between_keys import Values, find_broken_conditions
+from monitor.config.whole_config import Config
 from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.errors import UsageError
 from monitor.kinds.all_words import find_words

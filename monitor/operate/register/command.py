@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from monitor.command_options import add_config_option
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.errors import FailedError, UsageError
 from monitor.new_files import PUBLIC, replace_file
 from monitor.operate.register.entry import build_entry, to_yaml

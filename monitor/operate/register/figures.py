@@ -8,7 +8,7 @@ from fractions import Fraction
 from importlib import resources
 from typing import Any, Final
 
-from monitor.config import ValidConfig
+from monitor.config.valid_config import ValidConfig
 from monitor.config.worst_payment import compute_timing
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.kinds.all_words import find_words

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from monitor.config import Config, ValidConfig
 from monitor.config.kafka_and_redis import KafkaSettings, RedisSettings
+from monitor.config.valid_config import ValidConfig
+from monitor.config.whole_config import Config
 from monitor.operate.servers.start_servers import start_servers
 from monitor.service.wiring import Settings, prepare_settings
 

@@ -12,8 +12,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from monitor.config import ValidConfig, load_valid_config
 from monitor.config.secret_values import read_person_key
+from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.errors import UsageError
 from monitor.operate.replay.driver import ReplayPlan, Summary, plan_replay, replay
 from monitor.operate.replay.embedded import start_embedded

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from monitor.config import Config
+from monitor.config.whole_config import Config
 from monitor.operate.schema.build_schemas import SCHEMAS
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from monitor.command_options import EXISTING
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.operate.servers.secure_servers import list_commands, start_secure_servers

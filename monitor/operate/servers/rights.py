@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 
-from monitor.config import Config
+from monitor.config.whole_config import Config
 
 STORE_RULES: Final = (
     "-@all +ping +info +scan +eval +exists +zadd +sadd +zcount +smembers +type +hget +hset +hsetnx +hgetall +hkeys "

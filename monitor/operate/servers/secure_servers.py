@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from monitor.config import Config
+from monitor.config.whole_config import Config
 from monitor.errors import EmbeddedError, UsageError
 from monitor.kafka.connections import KafkaConnections
 from monitor.new_files import create_file

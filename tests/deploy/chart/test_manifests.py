@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from monitor.cli import main
-from monitor.config import load_config
 from monitor.config.kafka_and_redis import MetricsSettings
+from monitor.config.load import load_config
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.service_metrics import METRICS
 from monitor.observe.update_service_metrics import Metrics

@@ -11,7 +11,7 @@ import yaml
 
 from monitor.audit.configuration import read_terms
 from monitor.audit.live.config_files import list_configs
-from monitor.config import load_config
+from monitor.config.load import load_config
 from tests.deploy.chart.helm import Answer, Helm, value_set
 from tests.deploy.chart.test_manifests import list_containers, list_pods
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from pydantic import BaseModel
 
 from monitor.cli import main
-from monitor.config import load_config
 from monitor.config.kafka_and_redis import find_url_password
+from monitor.config.load import load_config
 from monitor.config.whole_config import Config
 from tests.deploy.chart.helm import CHART, Helm, value_set
 

@@ -43,7 +43,7 @@ def log_in(user: str) -> dict[str, Any]:
 
 def grant() -> None:
     """Give each user of Kafka its rights, as soon as Kafka answers."""
-    from monitor.config import load_config  # noqa: PLC0415  # it takes a second, and `read` runs often
+    from monitor.config.load import load_config  # noqa: PLC0415  # it takes a second, and `read` runs often
     from monitor.operate.servers.rights import list_rights  # noqa: PLC0415  # as above
 
     users = list_rights(load_config(CONFIG_FILE, {}), CONFIG["kafka"]["username"])

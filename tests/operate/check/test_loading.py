@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.config import load_valid_config
+from monitor.config.valid_config import load_valid_config
 from monitor.errors import ConfigError, Problem
 
 CONFIG = Path(__file__).parents[3] / "config"

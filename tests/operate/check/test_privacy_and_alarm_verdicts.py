@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.config import load_config, load_registry, validate_config
+from monitor.config.load import load_config
+from monitor.config.registry import load_registry
+from monitor.config.valid_config import validate_config
 from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.kinds.at_times.words import design_at_times
 from monitor.kinds.designs import Design

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from monitor.config import Config, Locations, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.load import load_config
+from monitor.config.registry import Locations, load_registry
 from monitor.config.valid_config import validate_config
+from monitor.config.whole_config import Config
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.at_times.keys import AtTimesMonitor
 from monitor.kinds.at_times.monitor import AtTimes

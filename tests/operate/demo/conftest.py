@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.load import load_config
+from monitor.config.registry import load_registry
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
 from monitor.kinds.over_time.monitor import OverTime

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.load import load_config
+from monitor.config.registry import load_registry
 from monitor.config.whole_config import Config
 from monitor.operate.demo.examples import copy_examples
 from monitor.operate.demo.visits import write_visits

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.cli import main
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.errors import EXIT_DONE, EXIT_USAGE
 from monitor.kinds.designs import Design
 from monitor.kinds.over_time.words import design_over_time

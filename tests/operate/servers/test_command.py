@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.kafka.connections import KafkaConnections
 
 pytestmark = pytest.mark.servers

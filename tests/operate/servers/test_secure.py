@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.config import load_config
+from monitor.config.load import load_config
 from monitor.kafka.connections import build_kafka_connections
 from monitor.operate.servers.rights import Right, list_rights, list_store_rules
 from monitor.operate.servers.valkey import SERVER
