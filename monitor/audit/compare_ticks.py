@@ -17,6 +17,7 @@ from monitor.audit.checks_of_configuration import Judge
 from monitor.audit.configuration import AuditTerms, require_one_grid
 from monitor.audit.findings import TICKS, Findings, Outcome, ProvenStretch, count_false
 from monitor.audit.history import History
+from monitor.audit.kinds.all_kinds import ORACLES
 from monitor.audit.kinds.base.monitor import Scope
 from monitor.audit.read_records import FORMS
 from monitor.audit.record_fields import Record
@@ -65,7 +66,7 @@ class Engine:
         require_one_grid(configs)
         self.terms, self._run, self._recounts = configs[0], run, recounts
         self.since = None if run.since is None else self.terms.grid.find_slot(run.since)
-        self.findings = Findings()
+        self.findings = Findings(ORACLES)
         self._history = History(self.findings)
         given: list[Recount | None] = [*recounts] or [None] * len(configs)
         self.payments = Payments(self.findings)

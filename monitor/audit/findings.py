@@ -17,30 +17,33 @@ BYTES: Final = "bytes"
 SAFE: Final = "safe"
 NOISY: Final = "noisy_count"
 LEAST: Final = "at_least"
-DWELL: Final = "dwell"
 BUDGET: Final = "budget"
 PAID: Final = "paid"
 TICKS: Final = "ticks"
 FORM: Final = "form"
 SIGNED: Final = "signed"
 
-ORACLES: Final = {
+ANSWER_ORACLES: Final = {
     BYTES: "one set of bytes per ce_id",
     SAFE: 'every "safe" is true',
     NOISY: "every noisy count is an upper bound",
     LEAST: "every lower bound is at most the people who consented",
-    DWELL: "dwell times are as close to the recount as their noise",
+}
+"""What the audit proves of answers, by the name of the finding. A kind may add its own (`Monitor.own_oracles`)."""
+
+RULE_ORACLES: Final = {
     BUDGET: "ε and pauses follow the rules",
     PAID: "the answers cost no person more than stated",
     TICKS: "one answer at every decided tick",
     FORM: "records have the form and the facts of their tick",
     SIGNED: "answers are as they were signed",
 }
+"""What the audit proves of rules and records."""
 
 LISTED: Final = 20
 
-_COMPARED: Final = (SAFE, NOISY, LEAST, DWELL)
-"""The oracles that compare an answer with the people who were there."""
+_NOT_COMPARED: Final = (BYTES, *RULE_ORACLES)
+"""The oracles that compare no answer with the people who were there."""
 
 
 class Outcome(StrEnum):
@@ -79,14 +82,16 @@ def format_ticks(first: int, last: int) -> str:
 
 def count_false(totals: Mapping[str, int]) -> int:
     """Return how many published statements were false, from the number of violations per oracle."""
-    return sum(totals.get(oracle, 0) for oracle in _COMPARED)
+    return sum(number for oracle, number in totals.items() if oracle not in _NOT_COMPARED)
 
 
 @dataclass(slots=True)
 class Findings:
     """The violations."""
 
-    listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
+    oracles: Mapping[str, str] = field(default_factory=lambda: ANSWER_ORACLES | RULE_ORACLES)
+    """What is proven, by the name of the finding."""
+    listed: dict[str, list[str]] = field(init=False)
     """The texts of the first 20 of each oracle, which are logged too."""
     totals: Counter[str] = field(default_factory=Counter)
     """The number by oracle."""
@@ -94,6 +99,10 @@ class Findings:
     """Violations are left out."""
     form_faults: int = 0
     """The violations of the form, also of those that were left out."""
+
+    def __post_init__(self) -> None:
+        """List no violation of any oracle."""
+        self.listed = {oracle: [] for oracle in self.oracles}
 
     def add(self, oracle: str, text: str) -> None:
         """Add a violation. The text quotes nothing of a record: it may be another program's, about a person."""
@@ -103,7 +112,7 @@ class Findings:
         self.totals[oracle] += 1
         if self.totals[oracle] <= LISTED:
             self.listed[oracle].append(text)
-            log.error("finding (%s, broken: %s): %s", oracle, ORACLES[oracle], text)
+            log.error("finding (%s, broken: %s): %s", oracle, self.oracles[oracle], text)
         elif self.totals[oracle] == LISTED + 1:
             log.error("more than %d findings of the kind %s: further ones are only counted", LISTED, oracle)
 

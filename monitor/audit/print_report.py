@@ -7,7 +7,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from monitor.audit.findings import LISTED, ORACLES, AuditReport, format_ticks
+from monitor.audit.findings import LISTED, AuditReport, format_ticks
+from monitor.audit.kinds.all_kinds import ORACLES
 
 _EXPIRED: Final = (
     'Expired visits are not counted: a false "safe" may not be found, and lower bounds and totals are not '

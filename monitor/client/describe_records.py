@@ -12,7 +12,7 @@ from monitor.client.answer_types import Answer
 from monitor.client.designated_time import AtTime
 from monitor.client.fold_records import AlertChange, BoundChange, Change, SubscriberView, TotalChange
 from monitor.client.strength import count_draws, describe_strength, judge_strength
-from monitor.kinds.base.designated_times.record import TotalSnapshot
+from monitor.kinds.base.record_of_designated_times import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.kinds.upper_bound.record import UpperBoundAlert
 from monitor.privacy.over_time import compute_p_value

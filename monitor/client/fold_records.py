@@ -17,7 +17,7 @@ from monitor.client.bound_of_whole_window import find_window_bound
 from monitor.client.designated_time import AtTime, Snapshots
 from monitor.kinds.all_answers import TOTALS
 from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
-from monitor.kinds.base.designated_times.record import TotalSnapshot
+from monitor.kinds.base.record_of_designated_times import TotalSnapshot
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert
 from monitor.kinds.upper_bound.record import UPPER_BOUND, UpperBoundAlert

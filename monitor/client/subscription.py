@@ -22,7 +22,7 @@ from monitor.config.registry import load_registry
 from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.errors import TimeError, UsageError
 from monitor.kafka.connections import KafkaConnections, build_kafka_connections
-from monitor.kinds.base.designated_times.record import FINAL_FOR
+from monitor.kinds.base.record_of_designated_times import FINAL_FOR
 from monitor.kinds.locations import Registry
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import MILLISECOND, SECOND, parse_duration, parse_instant, to_instant

@@ -21,7 +21,7 @@ from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.whole_config import Config
 from monitor.errors import Problem
-from monitor.kinds.base.keys import ConfiguredMonitor, ValidKeys, are_valid
+from monitor.kinds.base.monitor import ConfiguredMonitor, ValidKeys, are_valid
 from monitor.time.instants import format_duration
 from monitor.values.single_values import MAX_SHARDS
 from monitor.values.whole_slots import report_not_whole

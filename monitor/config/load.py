@@ -18,7 +18,7 @@ from monitor.config.whole_config import Config
 from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.all_kinds import KINDS
-from monitor.kinds.base.keys import ConfiguredMonitor
+from monitor.kinds.base.monitor import ConfiguredMonitor
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -153,7 +153,7 @@ class _Parser:
             *first, last = KINDS
             self.problems.append(Problem(f"{key}.kind", value, f"{', '.join(first)} or {last}", "Set one of them."))
             return None
-        return self._validate(known, entry, key) or self._validate_keys(known, entry)
+        return self._validate(known.keys, entry, key) or self._validate_keys(known.keys, entry)
 
     def _validate(self, model: type[Model], value: object, key: str) -> Model | None:
         try:

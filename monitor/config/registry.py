@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from monitor.config.bounded_lines import open_lines
 from monitor.config.csv_table import Block, Table, is_utf_8
 from monitor.errors import ConfigError, FileFormatError, Problem
-from monitor.kinds.base.keys import ConfiguredMonitor
+from monitor.kinds.base.monitor import ConfiguredMonitor
 from monitor.records.ids import ID_BYTES, is_identifier
 from monitor.values.similar_names import find_similar
 from monitor.values.single_values import NO_OUTER_SPACE, REMOVE_SPACE, has_controls, has_outer_space

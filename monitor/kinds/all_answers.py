@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot
-from monitor.kinds.base.designated_times.record import TotalSnapshot
+from monitor.kinds.base.record_of_designated_times import TotalSnapshot
 from monitor.kinds.dwell.record import DWELL, DwellSnapshot
 from monitor.kinds.hot_spots.record import HOT_SPOTS, HotSpotsSnapshot
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert

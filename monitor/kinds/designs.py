@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.kinds.base.designated_times.keys import TimedMonitor
-from monitor.kinds.base.designated_times.record import FINAL_FOR
+from monitor.kinds.base.monitor_of_designated_times import TimedMonitor
+from monitor.kinds.base.record_of_designated_times import FINAL_FOR
 from monitor.privacy.alarm_chances import compute_silent_share
 from monitor.privacy.payment_of_one_person import compute_at_times_payment, compute_over_time_payment
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kinds.base.designated_times.charged_times import ChargedTimes
+from monitor.kinds.base.charged_times import ChargedTimes
 from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.facts import NeededFacts, find_designated
 from monitor.kinds.locations import Registry

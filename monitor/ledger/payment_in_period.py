@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Final
 
 from monitor.errors import PeriodError
-from monitor.kinds.base.designated_times.charged_times import ChargedTimes
+from monitor.kinds.base.charged_times import ChargedTimes
 from monitor.kinds.base.monitor import Monitor
 from monitor.kinds.locations import find_shard
 from monitor.kinds.parameters import Parameters

@@ -19,7 +19,7 @@ from monitor.config.registry import Location
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.whole_config import Config
 from monitor.config.worst_payment import compute_charges, compute_timing
-from monitor.kinds.all_words import find_words
+from monitor.kinds.all_kinds import find_words
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.page.current_places import MARKS, STATES, Expected, Place, Recount, distinguish
 from monitor.page.feed import name_feed, write_feed

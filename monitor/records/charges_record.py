@@ -34,11 +34,8 @@ class TimeCharges(Struct, frozen=True):
     monitor: str
     kind: Annotated[
         str,
-        Meta(
-            description="at_least: the lower bounds of a monitor of kind at_times, which are charged separately.",
-            # A later version may charge another kind, and its charges count too.
-            extra_json_schema={"enum": ["at_times", "hot_spots", "at_least", "dwell"]},
-        ),
+        # A later version may charge another kind, and its charges count too. The published schema lists those of now.
+        Meta(description="at_least: the lower bounds of a monitor of kind at_times, which are charged separately."),
     ]
     epsilon: Annotated[Epsilon, Meta(description="The ε of each designated time.")]
     horizon: Annotated[str, Meta(description='How long a time is evaluated, for example "2d".')]

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.parameters import Parameters
 
 FORMAT: Final = 2
@@ -43,6 +44,8 @@ def compute_published_fingerprint(parameters: Parameters, topic_id: str) -> str:
 def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> str:
     # The instants rather than the zone's name, because hosts may have different time zone data.
     timed = [(needed.times.digest(), needed) for needed in parameters.needed if needed.times is not None]
+    lengths = sorted({(digest, needed.longest) for digest, needed in timed if needed.longest})
+    kinds_of_lengths = (name for name, kind in KINDS.items() if kind.keys.reads_lengths)
     deciding: dict[str, object] = {  # the facts have the names of the kinds that needed them first
         "format": FORMAT,
         "slot": parameters.grid.length,
@@ -54,7 +57,7 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "over_time": [[int(row), int(parameters.row_window[row])] for row in parameters.watched_rows],
         "at_times": sorted({json.dumps([digest, needed.horizon]) for digest, needed in timed}),
         "at_least": sorted({digest for digest, needed in timed if needed.consenting}),
-        "dwell": sorted({(digest, needed.longest) for digest, needed in timed if needed.longest}),
+        **dict.fromkeys(kinds_of_lengths, lengths),
         "topic": topic_id,
     }
     if parameters.rows_since_ticks.size:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from monitor.kinds.all_deciders import DECIDERS
+from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.base.decide import MonitorDecider, Tally
 from monitor.kinds.base.monitor import Monitor
@@ -55,7 +55,7 @@ class Decider:
         windows = 0
         for monitor in parameters.monitors:
             if monitor.scope != "all places" or monitor in totals:
-                decider = DECIDERS[monitor.kind](parameters, monitor, self._shards, noise, windows)
+                decider = KINDS[monitor.kind].decider(parameters, monitor, self._shards, noise, windows)
                 self._deciders.append(decider)
                 windows += len(decider.list_windows(shard=0, tick=0))
 

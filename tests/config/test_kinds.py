@@ -15,10 +15,9 @@ from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_payment import compute_charges, compute_max_lead
 from monitor.errors import ConfigError
-from monitor.kinds.at_times.keys import AtTimesMonitor
-from monitor.kinds.dwell.keys import DwellMonitor
-from monitor.kinds.dwell.monitor import Dwell
-from monitor.kinds.hot_spots.keys import HotSpotsMonitor
+from monitor.kinds.at_times.monitor import AtTimesMonitor
+from monitor.kinds.dwell.monitor import Dwell, DwellMonitor
+from monitor.kinds.hot_spots.monitor import HotSpotsMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.dwell import DwellRule
 from monitor.time.instants import DAY

@@ -86,7 +86,7 @@ def test_every_monitor_key_is_documented(named: dict[str, Any], kind: str) -> No
     """The page of the configuration lists every key of each kind of monitor with its default."""
     page, expected = (
         named["docs/configuration.md"],
-        {key: _format_default(field) for key, field in _list_keys(KINDS[kind], "monitors[].")},
+        {key: _format_default(field) for key, field in _list_keys(KINDS[kind].keys, "monitors[].")},
     )
     shared = ("every kind", "designated times") if kind not in ("over_time", "upper_bound") else ("every kind",)
     documented: dict[str, str] = {}

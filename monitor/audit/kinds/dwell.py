@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-from monitor.audit.findings import DWELL
 from monitor.audit.kinds.base.designated_times import DrawnCheck, DrawnOnce, TimedCounts, TimedMonitor, parse_timed
 from monitor.audit.kinds.base.monitor import Check, Scope
 from monitor.audit.parse_values import parse_duration
@@ -77,6 +76,7 @@ class DwellMonitor(TimedMonitor[Lengths]):
     answers = Dwell
     public = frozenset({"epsilon", "registry"})
     charged = ("dwell",)
+    own_oracles: ClassVar = {"dwell": "dwell times are as close to the recount as their noise"}
 
     longest: int
     per_person: int
@@ -130,7 +130,7 @@ class DwellCheck(DrawnCheck):
         furthest = math.ceil(_FURTHEST * 2 * self._monitor.per_person * longest / float(self._monitor.epsilon))
         noisy = form.visit_seconds or 0, form.spare_seconds or 0
         if any(abs(total - true) > furthest for total, true in zip(noisy, exact, strict=True)):
-            self._findings.add(DWELL, f"{where}: a total is further from the recount than its noise")
+            self._findings.add(self._monitor.kind, f"{where}: a total is further from the recount than its noise")
 
     def _select_lengths(self, reported: Sequence[MeasuredVisit]) -> list[int]:
         """Return the lengths that count, in seconds: each person's longest at the first locations in the registry."""

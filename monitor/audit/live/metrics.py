@@ -7,8 +7,9 @@ from typing import Final
 
 from monitor import __version__
 from monitor.audit.configuration import AuditTerms
-from monitor.audit.findings import ORACLES, Outcome
+from monitor.audit.findings import LEAST, NOISY, Outcome
 from monitor.audit.follow_topic import Follower
+from monitor.audit.kinds.all_kinds import ORACLES, OWN_ORACLES
 from monitor.audit.read_records import FORMS
 from monitor.observe.prometheus_metric import Collectors, Metric
 
@@ -17,6 +18,8 @@ RECORD_KINDS: Final = (*FORMS, "other")
 STATES: Final = ("judging", "catching_up", "cut_off", "no_output")
 TOPICS: Final = ("output", "input")
 
+_COMPARED: Final = ", ".join(f"`{name}`" for name in (NOISY, LEAST, *OWN_ORACLES))
+
 AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "counter",
@@ -24,7 +27,7 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         "Findings by kind",
         {"kind": FINDING_KINDS},
         'Anything but 0 is a broken promise, or a record that the service did not write. `safe`: a false "safe". '
-        "`noisy_count`, `at_least`, `dwell`: a bound or total that the input contradicts. `bytes`: two values for one "
+        f"{_COMPARED}: a bound or total that the input contradicts. `bytes`: two values for one "
         "id. `budget`: a pause or drawing against the rules. `paid`: more ε than stated. `ticks`: a tick answered in "
         "part, again or out of order. `form`: a record of another form, or of another program. `signed`: an "
         "answer that was altered, added or left out after it was signed. After a restart the counter reaches the same "

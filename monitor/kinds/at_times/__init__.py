@@ -1,1 +1,1 @@
-"""Kind `at_times`: the people at every location at designated times (Algorithm 4), and lower bounds."""
+"""The people at every location at designated times (Algorithm 4), and lower bounds."""

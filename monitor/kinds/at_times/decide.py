@@ -12,7 +12,7 @@ from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.base.decide import Tally
-from monitor.kinds.base.designated_times.decide import TimedDecider
+from monitor.kinds.base.decide_designated_times import TimedDecider
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, Question
 from monitor.privacy import at_least, at_times

@@ -1,4 +1,4 @@
-"""The parameters of a monitor of kind `at_times` and of its lower bounds, and the sizes of its records."""
+"""A monitor of kind `at_times` with its lower bounds: its keys, its parameters, and the sizes of its records."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.base.designated_times.charged_times import ChargedTimes
-from monitor.kinds.base.designated_times.monitor import Timed
+from monitor.kinds.base.charged_times import ChargedTimes
+from monitor.kinds.base.monitor import ValidKeys
+from monitor.kinds.base.monitor_of_designated_times import Timed, TimedMonitor
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import (
@@ -24,9 +26,12 @@ from monitor.kinds.record_sizes import (
     TIME_BYTES,
     measure_locations,
 )
+from monitor.kinds.timing import Timing
 from monitor.privacy.at_times import AtTimesRule, Number
-from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.epsilon import SMALLEST, format_epsilon
+from monitor.privacy.payment_of_one_person import Charge, charge_at_times
 from monitor.time.schedule import Schedule
+from monitor.values.single_values import Epsilon, Section, WholeNumber
 
 _NUMBER: Final = len('{"tick":,"noisy_count":,"epsilon":""},') + TICK_BYTES + NOISY_COUNT_BYTES
 _SINCE: Final = len('"later":[],"counted_since":"",') + TIME_BYTES
@@ -144,3 +149,50 @@ class AtTimes(Timed):
         """Return the maximum bytes of each location in a snapshot; shape (locations,)."""
         sizes = measure_locations(registry) * (1 if self.at_least is None else 2)
         return sizes if self.answers == 1 else sizes + _SINCE + self.answers * self._number_bytes
+
+
+class AtLeastSettings(Section):
+    """The lower bounds of a monitor of kind `at_times` (docs/rules.md, rule 13)."""
+
+    epsilon: Epsilon = Field(
+        description="the ε of the lower bounds of each designated time, in addition to that of the monitor"
+    )
+
+
+class AtTimesMonitor(TimedMonitor):
+    """Algorithm 4: counts the people at each location of the registry, at each designated time."""
+
+    charged = ("at_times", "at_least")
+
+    kind: Literal["at_times"] = Field(description="the kind of the monitor")
+    threshold: WholeNumber = Field(description="the number of people below which a location is called safe")
+    answers_per_time: WholeNumber = Field(
+        default=1, description="the maximum number of noisy answers of a location about each designated time"
+    )
+    at_least: AtLeastSettings | None = Field(
+        default=None, description="a mapping with the epsilon of lower bounds, which count people who consented"
+    )
+
+    def find_problems(self, keys: ValidKeys) -> Iterator[Problem]:
+        """Yield a problem for each broken condition of the times, and if noise cannot be drawn at ε/k."""
+        yield from super().find_problems(keys)
+        if keys.has("epsilon", "answers_per_time") and self.epsilon / self.answers_per_time < SMALLEST:
+            most = int(self.epsilon / SMALLEST)
+            yield Problem(
+                f"{keys.key}.answers_per_time",
+                str(self.answers_per_time),
+                f"an ε of at least {format_epsilon(SMALLEST)} for each answer, so that noise can be drawn",
+                f"Set it to {most} or less, or raise the monitor's epsilon.",
+            )
+
+    def derive(self, registry: Registry, timing: Timing) -> AtTimes:
+        """Return the parameters."""
+        del registry, timing
+        bounds = None if self.at_least is None else self.at_least.epsilon
+        answers = self.answers_per_time
+        return AtTimes(self.name, self.schedule, self.epsilon, self.threshold, self.reporting_horizon, bounds, answers)
+
+    def charge(self, timing: Timing) -> Charge:
+        """Return the most that one person may be charged within any period: ε, and that of lower bounds, per time."""
+        bounds = None if self.at_least is None else self.at_least.epsilon
+        return charge_at_times(self.name, self.epsilon, self.count_most_times(timing.period), bounds)

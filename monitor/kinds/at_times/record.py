@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal, Unpack
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from monitor.kinds.answer_state import AnswerState
-from monitor.kinds.base.designated_times.record import CompleteOrUnknown, DesignatedTime, RegistryDigest
+from monitor.kinds.base.record_of_designated_times import CompleteOrUnknown, DesignatedTime, RegistryDigest
 from monitor.privacy.at_times import Number
 from monitor.records.fields import (
     Epsilon,

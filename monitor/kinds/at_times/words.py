@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.kinds.at_times.keys import AtTimesMonitor
-from monitor.kinds.base.designated_times.words import TimedWords
+from monitor.kinds.at_times.monitor import AtTimesMonitor
+from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
+from monitor.kinds.base.examples import GRID, MUSEUM, NOON, REGISTRY, SOURCE, AnswerExample
 from monitor.kinds.base.words import SELDOM, Note, describe_noise
+from monitor.kinds.base.words_of_designated_times import TimedWords
 from monitor.kinds.designs import Design
 from monitor.kinds.report_delays import ReportDelays
 from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payment_of_one_person import Charge
+from monitor.records.output_records import OutputRecord
+from monitor.time.instants import format_instant
 from monitor.values.wording import explain_factor, format_amount, format_percent
 
 
@@ -23,6 +27,19 @@ class AtTimesWords(TimedWords[AtTimesMonitor]):
     """What is said about a monitor of kind `at_times`."""
 
     note_key = "lower_bounds"
+
+    @staticmethod
+    def list_examples() -> Iterator[AnswerExample]:
+        """Yield a snapshot, the last one with lower bounds, and one since two alarms."""
+        once, third = NoisyCount(14, 12), Fraction(1, 3)
+        fresh = NoisyCount(14, 12, third, (LaterCount(20, 9, third),), format_instant(GRID.as_of(20)))
+        yield AnswerExample(
+            "complete", "Every place of the shard except the museum is safe.", _make_example(14, once, 1)
+        )
+        yield AnswerExample(
+            "final", "The last snapshot, with certain lower bounds.", _make_example(35, once, 1, {MUSEUM: 3})
+        )
+        yield AnswerExample("freshCount", "Fewer than 9 people since the second alarm.", _make_example(22, fresh, 3))
 
     @property
     def threshold(self) -> int:
@@ -153,3 +170,25 @@ def design_at_times(slot: int, times: AtTimesMonitor) -> Design:
     answers, updates = times.answers_per_time, -(-times.reporting_horizon // slot)
     share = Fraction(1, answers)
     return Design("at_times", slot, share, share, updates, answers=answers, times=times)
+
+
+def _make_example(tick: int, museum: NoisyCount, answers: int, bounds: dict[str, int] | None = None) -> OutputRecord:
+    """Return the snapshot of a tick about noon. With lower bounds, it is the last one."""
+    return make_at_times_record(
+        source=SOURCE,
+        monitor="midday",
+        time=NOON,
+        shard=8,
+        shards=16,
+        tick=tick,
+        as_of=GRID.as_of(tick),
+        complete=True,
+        final=bounds is not None,
+        registry=REGISTRY,
+        locations=3,
+        threshold=9,
+        epsilon=Fraction(1),
+        noisy_counts={MUSEUM: museum},
+        answers_per_time=answers,
+        counts_at_least=None if bounds is None else (Fraction(1, 2), bounds),
+    )

@@ -1,4 +1,4 @@
-"""The base of what `check`, `plan` and `register` say about a monitor of the configuration.
+"""The base of what `check`, `plan`, `register` and `schema` say about a kind of monitor.
 
 Each kind has a subclass in its `words.py`. The commands call these methods and name no kind.
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, Generic, TypeVar
 
-from monitor.kinds.base.keys import ConfiguredMonitor
+from monitor.kinds.base.examples import AnswerExample
+from monitor.kinds.base.monitor import ConfiguredMonitor
 from monitor.kinds.designs import Design
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.timing import Timing
@@ -70,6 +71,11 @@ class Words(ABC, Generic[Keys]):
     """The key of `find_other_share` there."""
     charged_per_place: ClassVar[bool] = False
     """Whether a person who is at several places at once pays at each."""
+
+    @staticmethod
+    @abstractmethod
+    def list_examples() -> Iterator[AnswerExample]:
+        """Yield examples of the answers, for the published schemas. The first one is the most common answer."""
 
     @property
     def threshold(self) -> int | None:

@@ -1,1 +1,1 @@
-"""Kind `dwell`: the number of visits at designated times and their mean length."""
+"""The number of visits at designated times and their mean length."""

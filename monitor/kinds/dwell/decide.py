@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.kinds.base.designated_times.decide import TotalDecider
-from monitor.kinds.base.designated_times.record import DesignatedTime
+from monitor.kinds.base.decide_designated_times import TotalDecider
+from monitor.kinds.base.record_of_designated_times import DesignatedTime
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.evidence import Evidence

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.kinds.base.designated_times.words import TimedWords
+from monitor.kinds.base.examples import GRID, NOON, REGISTRY, SOURCE, AnswerExample
 from monitor.kinds.base.words import Note
-from monitor.kinds.dwell.keys import DwellMonitor
+from monitor.kinds.base.words_of_designated_times import TimedWords
+from monitor.kinds.dwell.monitor import DwellMonitor
+from monitor.kinds.dwell.record import make_dwell_record
 from monitor.privacy.payment_of_one_person import Charge
+from monitor.privacy.sum_and_count import SumAndCount
 from monitor.time.instants import SECOND, format_duration
 from monitor.values.wording import format_amount, spell_duration
 
@@ -24,6 +28,24 @@ class DwellWords(TimedWords[DwellMonitor]):
         "Dwell times are protected in both directions.",
         "Two-sided geometric noise for dwell times.",
     )
+
+    @staticmethod
+    def list_examples() -> Iterator[AnswerExample]:
+        """Yield the number and length of the visits of a noon."""
+        record = make_dwell_record(
+            source=SOURCE,
+            monitor="lengths",
+            time=NOON,
+            tick=35,
+            as_of=GRID.as_of(35),
+            registry=REGISTRY,
+            locations=40,
+            epsilon=Fraction(1),
+            longest=7_200,
+            per_person=1,
+            totals=SumAndCount(60_000, 84_000, 0, 7_200),
+        )
+        yield AnswerExample("complete", "About 20 visits of 50 minutes.", record)
 
     @property
     def one_visit(self) -> Fraction:

@@ -1,1 +1,1 @@
-"""Kind `hot_spots`: the locations with the most people at designated times."""
+"""The locations with the most people at designated times."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.kinds.base.designated_times.decide import TotalDecider
-from monitor.kinds.base.designated_times.record import DesignatedTime
+from monitor.kinds.base.decide_designated_times import TotalDecider
+from monitor.kinds.base.record_of_designated_times import DesignatedTime
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.hot_spots.record import make_hot_spots_record

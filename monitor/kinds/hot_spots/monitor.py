@@ -1,18 +1,22 @@
-"""The parameters of a monitor of kind `hot_spots`, and the size of its record."""
+"""A monitor of kind `hot_spots`: its keys, its parameters, and the sizes of its records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.base.designated_times.monitor import Total
+from monitor.kinds.base.monitor_of_designated_times import TimedMonitor, Total
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import LARGEST_SNAPSHOT, SNAPSHOT_OVERHEAD, measure_locations
+from monitor.kinds.timing import Timing
 from monitor.time.schedule import Schedule
+from monitor.values.single_values import WholeNumber
 
 
 @dataclass(frozen=True)
@@ -43,3 +47,17 @@ class HotSpots(Total):
                 f"a record of at most {LARGEST_SNAPSHOT} bytes: {self.top} locations may take {size} bytes",
                 "Use a smaller number.",
             )
+
+
+class HotSpotsMonitor(TimedMonitor):
+    """Names the locations with the most people at each designated time, once, at the end of the reporting horizon."""
+
+    charged = ("hot_spots",)
+
+    kind: Literal["hot_spots"] = Field(description="the kind of the monitor")
+    top: WholeNumber = Field(description="the number of locations to name")
+
+    def derive(self, registry: Registry, timing: Timing) -> HotSpots:
+        """Return the parameters."""
+        del registry, timing
+        return HotSpots(self.name, self.schedule, self.epsilon, self.top, self.reporting_horizon)

@@ -9,7 +9,12 @@ from typing import Annotated, ClassVar, Final, Literal, Unpack
 from msgspec import Meta, Struct
 
 from monitor.kinds.answer_state import AnswerState
-from monitor.kinds.base.designated_times.record import DesignatedTime, TotalSnapshot, describe_total, make_total_record
+from monitor.kinds.base.record_of_designated_times import (
+    DesignatedTime,
+    TotalSnapshot,
+    describe_total,
+    make_total_record,
+)
 from monitor.records.fields import Epsilon, Location, Positive, Whole
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
 from monitor.values.wording import PEOPLE

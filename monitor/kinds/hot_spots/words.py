@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
-from monitor.kinds.base.designated_times.words import TimedWords
+from monitor.kinds.base.examples import GRID, MUSEUM, NOON, REGISTRY, SOURCE, STATION, AnswerExample
 from monitor.kinds.base.words import SELDOM, Note
-from monitor.kinds.hot_spots.keys import HotSpotsMonitor
+from monitor.kinds.base.words_of_designated_times import TimedWords
+from monitor.kinds.hot_spots.monitor import HotSpotsMonitor
+from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
 from monitor.privacy.payment_of_one_person import Charge
 from monitor.values.wording import format_amount, format_percent
@@ -18,6 +22,23 @@ class HotSpotsWords(TimedWords[HotSpotsMonitor]):
 
     note_key = "ranking"
     meaning = "* **The busiest places** are named with upper bounds. Noise may have changed their order."
+
+    @staticmethod
+    def list_examples() -> Iterator[AnswerExample]:
+        """Yield the hot spots of a noon."""
+        record = make_hot_spots_record(
+            source=SOURCE,
+            monitor="busiest",
+            time=NOON,
+            tick=35,
+            as_of=GRID.as_of(35),
+            registry=REGISTRY,
+            locations=40,
+            top=2,
+            epsilon=Fraction(1, 2),
+            hot_spots=((MUSEUM, 31), (STATION, 27)),
+        )
+        yield AnswerExample("complete", "The two places with the most people.", record)
 
     @property
     def mean_noise(self) -> float:

@@ -1,1 +1,1 @@
-"""Kind `over_time`: the people at each watched location within a window, at each tick (Algorithm 3)."""
+"""The people at each watched location within a window, at each tick (Algorithm 3)."""

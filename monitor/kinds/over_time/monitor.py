@@ -1,4 +1,4 @@
-"""The parameters of a monitor of kind `over_time`, and the sizes of its records."""
+"""A monitor of kind `over_time`: its keys, its parameters, and the sizes of its records."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.base.monitor import Monitor
-from monitor.kinds.base.places.group_by_share import group_by_share
+from monitor.kinds.base.monitor import Monitor, ValidKeys
+from monitor.kinds.base.monitor_of_places import PlacesMonitor, group_by_share
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import NOISY_COUNT_BYTES, TICK_BYTES
+from monitor.kinds.timing import Timing
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeRule, extend_marks, select_running_marks
+from monitor.privacy.payment_of_one_person import Charge, charge_over_time
 from monitor.records.charges_record import PlaceCharges
+from monitor.values.single_values import WholeNumber
 
 LARGEST_OF_ONE_PLACE: Final = 1_000_000
 """The maximum bytes of a place's record, which is written at every tick. Brokers accept this size by default."""
-
 _PLACE_OVERHEAD: Final = 4_096  # the id of the place occurs up to four times, with escaped quotes
 _MARK: Final = len('{"tick":,"noisy_count":,"epsilon":"","until":},') + 2 * TICK_BYTES + NOISY_COUNT_BYTES
 
@@ -128,3 +132,41 @@ def find_max_answers_per_record(rule: OverTimeRule) -> int:
     The result assumes that the ε of one answer has as many digits as under the present `answers_per_window`.
     """
     return (LARGEST_OF_ONE_PLACE - _PLACE_OVERHEAD) // _measure_mark(rule.answer_epsilon)
+
+
+class OverTimeMonitor(PlacesMonitor):
+    """Algorithm 3: counts the people at each listed location within the window, at each tick."""
+
+    kind: Literal["over_time"] = Field(description="the kind of the monitor")
+    threshold: WholeNumber = Field(description="the number of people below which a location is called safe")
+    answers_per_window: WholeNumber = Field(default=1, description="the maximum number of noisy answers per window")
+
+    def find_problems(self, keys: ValidKeys) -> Iterator[Problem]:
+        """Yield a problem for each broken condition of the locations, their shares of ε, and the window."""
+        if keys.has("locations"):
+            yield from self.check_locations(keys.key)
+        if keys.has("locations", "epsilon", "answers_per_window"):
+            yield from self.check_shares(keys.key, self.answers_per_window)
+        if keys.has("window") and keys.slot is not None:
+            yield from self.check_window(keys.key, keys.slot)
+
+    def derive(self, registry: Registry, timing: Timing) -> OverTime:
+        """Return the parameters: the watched rows in registry order, and the rule of each."""
+        shares = self.compute_shares()
+        rows = sorted(registry.rows[location] for location in shares)
+        rules = {
+            epsilon: OverTimeRule(
+                epsilon=epsilon,
+                answers=self.answers_per_window,
+                threshold=self.threshold,
+                window=self.window // timing.slot,
+                max_lead=timing.max_lead,
+            )
+            for epsilon in set(shares.values())
+        }
+        return OverTime(self.name, tuple(rows), tuple(rules[shares[registry.ids[row]]] for row in rows))
+
+    def charge(self, timing: Timing) -> Charge:
+        """Return the charge of the most noisy answers that may count the visits of a period."""
+        window, answers = self.window // timing.slot, self.answers_per_window
+        return charge_over_time(self.name, self.epsilon, answers, window, timing.max_lead, timing.period_slots)

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from monitor.kinds.base.examples import GRID, SOURCE, STATION, AnswerExample
 from monitor.kinds.base.words import Note, Words, describe_noise
 from monitor.kinds.designs import Design
-from monitor.kinds.over_time.keys import OverTimeMonitor
+from monitor.kinds.over_time.monitor import OverTimeMonitor
+from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.report_delays import ReportDelays
 from monitor.privacy.alarm_chances import compute_busy_share
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
 from monitor.privacy.payment_of_one_person import Charge
+from monitor.records.output_records import OutputRecord
 from monitor.time.instants import format_duration
 from monitor.values.wording import format_percent, spell_duration, spell_rhythm
 
@@ -34,6 +38,18 @@ class OverTimeWords(Words[OverTimeMonitor]):
     note_key = "pause"
     other_share_key = "of_a_window"
     meaning = '* **"Paused"** means that nothing new is published for a time, so that no visit is counted too often.'
+
+    @staticmethod
+    def list_examples() -> Iterator[AnswerExample]:
+        """Yield an answer of each status, and one since an alarm. There is one alarm, at tick 16."""
+        once, twice = OverTimeRule(Fraction(1), 1, 10, 168, 1), OverTimeRule(Fraction(1), 2, 10, 168, 1)
+        yield AnswerExample("safe", "Fewer than 10 people.", _make_example("safe", 8, once))
+        yield AnswerExample("noisyCount", "An alarm: at most 12 people.", _make_example("noisy_count", 16, once))
+        yield AnswerExample(
+            "freshCount", "Fewer than 10 people reported since the alarm.", _make_example("safe", 20, twice)
+        )
+        yield AnswerExample("paused", "The budget is spent until the mark ends.", _make_example("paused", 17, once))
+        yield AnswerExample("unknown", "The input was not known to be complete.", _make_example("unknown", 15, once))
 
     @property
     def threshold(self) -> int:
@@ -183,3 +199,23 @@ def design_over_time(
 def _name_places(ids: Sequence[str]) -> str:
     count = f"{len(ids)} places" if len(ids) > 1 else "1 place"
     return f"{count} ({', '.join(ids)})" if len(ids) <= _NAMED else count
+
+
+def _make_example(status: Status, tick: int, rule: OverTimeRule) -> OutputRecord:
+    """Return the record of a tick. At tick 16 there is a noisy count. If k > 1, later counts begin after it."""
+    mark = Mark(16, 12, rule.answer_epsilon, 16 + rule.mark_lifetime - 1)
+    is_fresh = rule.answers > 1 and tick > mark.tick
+    return make_over_time_record(
+        source=SOURCE,
+        monitor="places",
+        location_id=STATION,
+        rule=rule,
+        tick=tick,
+        as_of=GRID.as_of(tick),
+        window_start=GRID.start(tick - rule.window + 1),
+        answer=OverTimeAnswer(
+            status, 12 if status == "noisy_count" else None, (mark,) if tick >= mark.tick else (), None
+        ),
+        resumes_at=GRID.as_of(mark.until + 1) if status == "paused" else None,
+        counted_since=GRID.as_of(mark.tick) if is_fresh else None,
+    )

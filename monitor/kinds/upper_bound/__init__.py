@@ -1,1 +1,1 @@
-"""Kind `upper_bound`: a certain upper bound of the people at each watched location, at the end of each bucket."""
+"""A certain upper bound of the people at each watched location, at the end of each bucket."""

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from monitor.kinds.base.examples import GRID, SOURCE, STATION, AnswerExample
 from monitor.kinds.base.words import Note, Words
 from monitor.kinds.report_delays import ReportDelays
-from monitor.kinds.upper_bound.keys import UpperBoundMonitor
+from monitor.kinds.upper_bound.monitor import UpperBoundMonitor
+from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy.alarm_chances import compute_excess
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payment_of_one_person import Charge
-from monitor.privacy.upper_bound import BucketRule
+from monitor.privacy.upper_bound import BucketRule, add_up, draw
 from monitor.time.instants import format_duration
 from monitor.values.wording import format_amount, spell_duration, spell_rhythm
 
@@ -27,6 +29,25 @@ class UpperBoundWords(Words[UpperBoundMonitor]):
     note_key = "upper_bound"
     other_share_key = "of_a_window"
     meaning = "* **A bound** is certain: there were at most so many people. It is too high on average."
+
+    @staticmethod
+    def list_examples() -> Iterator[AnswerExample]:
+        """Yield the bound of a week."""
+        rule, tick = BucketRule(Fraction(7, 2), 24, 168, 0), 167
+        numbers = tuple(draw(rule, last, count, 1) for count, last in enumerate(rule.list_buckets(tick)))
+        record = make_upper_bound_record(
+            source=SOURCE,
+            monitor="curve",
+            location_id=STATION,
+            rule=rule,
+            tick=tick,
+            as_of=GRID.as_of(tick),
+            window_start=GRID.start(tick - rule.window + 1),
+            bucket_start=GRID.start(tick - rule.bucket + 1),
+            numbers=numbers,
+            bound=add_up(rule, numbers, tick),
+        )
+        yield AnswerExample("complete", "At most 28 people within seven days.", record)
 
     @property
     def rule(self) -> BucketRule:

@@ -13,7 +13,7 @@ from typing import Any
 
 from monitor.config.valid_config import ValidConfig
 from monitor.config.worst_payment import compute_timing
-from monitor.kinds.all_words import find_words
+from monitor.kinds.all_kinds import find_words
 from monitor.kinds.base.words import Words
 from monitor.kinds.report_delays import ReportDelays
 from monitor.operate.check.default_stay import Overlap

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.kinds.all_words import WORDS
+from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.base.words import Note
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import Counted
@@ -117,10 +117,10 @@ class CheckReport:
         Each monitor has the keys of the notes of all kinds; those of other kinds are null.
         """
         tree = make_tree(self)
-        notes = dict.fromkeys(words.note_key for words in WORDS.values())
+        notes = dict.fromkeys(kind.words.note_key for kind in KINDS.values())
         for entry in tree["monitors"]:
             note = entry.pop("note")
-            entry.update(notes, **{WORDS[entry["kind"]].note_key: note and note["tree"]})
+            entry.update(notes, **{KINDS[entry["kind"]].words.note_key: note and note["tree"]})
         return tree | {
             "period": format_duration(self.period),
             "assumption": ASSUMPTION,

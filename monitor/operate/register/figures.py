@@ -11,7 +11,7 @@ from typing import Any, Final
 from monitor.config.valid_config import ValidConfig
 from monitor.config.worst_payment import compute_timing
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
-from monitor.kinds.all_words import find_words
+from monitor.kinds.all_kinds import find_words
 from monitor.kinds.base.words import Words
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.report import CheckReport, MonitorReport

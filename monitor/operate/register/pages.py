@@ -8,7 +8,7 @@ from string import Template
 from typing import Final
 
 from monitor import __version__
-from monitor.kinds.all_words import WORDS
+from monitor.kinds.all_kinds import KINDS
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.operate.check.default_stay import APART
 from monitor.operate.register.figures import (
@@ -134,7 +134,7 @@ def _list_meanings(figures: Figures) -> Iterator[str]:
             "* **A number** is an upper bound: at most this number of reported people were there. There may have been "
             "far fewer, or nobody: a number is not proof that anyone was there."
         )
-    yield from (words.meaning for kind, words in WORDS.items() if kind in kinds and words.meaning)
+    yield from (each.words.meaning for kind, each in KINDS.items() if kind in kinds and each.words.meaning)
     yield '* **"Unknown"** means that not all reports were read in time. It does not mean "safe".'
 
 

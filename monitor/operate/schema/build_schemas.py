@@ -11,8 +11,10 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from monitor.kinds.all_answers import ANSWERS
+from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.all_records import RECORDS
-from monitor.operate.schema.examples import make_examples
+from monitor.operate.schema.examples import make_examples, name_message
+from monitor.records.charges_record import TimeCharges
 from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.records.fields import describe_fraction
@@ -57,6 +59,8 @@ def _build_definitions(models: Sequence[type], template: str) -> Schema:
         structs.values(), schema_hook=describe_fraction, ref_template=template.format(model="{name}")
     )
     tidied = {name: _tidy(definition) for name, definition in definitions.items()}
+    if (charges := tidied.get(TimeCharges.__name__)) is not None:
+        charges["properties"]["kind"]["enum"] = [charge for kind in KINDS.values() for charge in kind.keys.charged]
     built: Schema = schema.get("$defs", {})
     return built | {
         name: {**definition, **getattr(structs.get(name), "conditions", {})} for name, definition in tidied.items()
@@ -94,10 +98,9 @@ def _describe_event(title: str, ce_type: str, key: str) -> Schema:
     }
 
 
-def _name_message(ce_type: str) -> str:
-    """Return the name of an answer in AsyncAPI: its kind, with capitals instead of underscores."""
-    first, *rest = ce_type.removeprefix(TYPE_PREFIX).split("_")
-    return "".join((first, *map(str.capitalize, rest)))
+def _name_answer(ce_type: str) -> str:
+    """Return the name of an answer in AsyncAPI."""
+    return name_message(ce_type.removeprefix(TYPE_PREFIX))
 
 
 def _build_messages() -> Schema:
@@ -117,7 +120,7 @@ def _describe_messages() -> Schema:
             "payload": {"anyOf": [_refer_to("schemas", model.__name__) for model in _VISITS]},
             "bindings": {"kafka": {"key": {"type": "string", "description": "Any key, or no key."}}},
         },
-        **{_name_message(ce_type): _describe_event(form.title, ce_type, form.key) for ce_type, form in ANSWERS.items()},
+        **{_name_answer(ce_type): _describe_event(form.title, ce_type, form.key) for ce_type, form in ANSWERS.items()},
         "checkpoint": _describe_event("The signed end of a tick", CHECKPOINT, "checkpoint"),
         "owner": _describe_event("A change of writer", OWNER, "owner"),
         "ledger": _describe_event("The ledger's first record", LEDGER, "ledger"),
@@ -136,7 +139,7 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
     "alerts": (
         "safety-alerts",
         "The output. Retention by time, no compaction: each tick repeats the state that is still valid.",
-        (*map(_name_message, ANSWERS), "checkpoint", "owner", "ledger"),
+        (*map(_name_answer, ANSWERS), "checkpoint", "owner", "ledger"),
         "send",
     ),
     "deadLetters": (

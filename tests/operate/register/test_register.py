@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.cli import main
 from monitor.config.sections import SigningSettings
 from monitor.config.valid_config import ValidConfig, load_valid_config
-from monitor.kinds.dwell.keys import DwellMonitor
+from monitor.kinds.dwell.monitor import DwellMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.register.entry import build_entry, to_yaml
 from monitor.operate.register.figures import (

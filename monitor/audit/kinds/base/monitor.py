@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -92,6 +92,8 @@ class Monitor(ABC, Generic[C]):
     """The fields of an answer that follow from the configuration alone, and so show which one was in force."""
     charged: ClassVar[tuple[str, ...]] = ()
     """The kinds of its charges per designated time."""
+    own_oracles: ClassVar[Mapping[str, str]] = {}
+    """What only the audit of this kind proves, by the name of the finding."""
     name: str
 
     @classmethod

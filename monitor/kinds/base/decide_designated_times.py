@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.base.decide import MonitorDecider, Tally
-from monitor.kinds.base.designated_times.monitor import Timed, Total
-from monitor.kinds.base.designated_times.record import DesignatedTime
+from monitor.kinds.base.monitor_of_designated_times import Timed, Total
+from monitor.kinds.base.record_of_designated_times import DesignatedTime
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Question, Reading
 from monitor.records.output_records import OutputRecord, name_answer

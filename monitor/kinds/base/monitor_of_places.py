@@ -1,19 +1,27 @@
-"""The keys that all monitors of listed places have, and their conditions."""
+"""The keys and charges that all monitors of listed places have."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
 from monitor.errors import Problem
-from monitor.kinds.base.keys import ConfiguredMonitor
+from monitor.kinds.base.monitor import ConfiguredMonitor
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.values.single_values import Epsilon, LocationId, PositiveDuration, WholeNumber
 from monitor.values.whole_slots import report_not_whole, report_too_short
+
+
+def group_by_share(shares: Mapping[str, Fraction]) -> dict[str, tuple[str, ...]]:
+    """Return the sorted locations by their ε_l as text, in the order of the texts, for an owner record."""
+    grouped: dict[str, list[str]] = {}
+    for location, epsilon in shares.items():
+        grouped.setdefault(format_epsilon(epsilon), []).append(location)
+    return {epsilon: tuple(sorted(places)) for epsilon, places in sorted(grouped.items())}
 
 
 def _tag_locations(locations: object) -> str:

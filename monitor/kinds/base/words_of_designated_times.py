@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from monitor.kinds.base.designated_times.keys import TimedMonitor
+from monitor.kinds.base.monitor_of_designated_times import TimedMonitor
 from monitor.kinds.base.words import Words
 from monitor.privacy.payment_of_one_person import Charge
 from monitor.values.wording import spell_duration

@@ -1,4 +1,4 @@
-"""The keys that all monitors of designated times have, and their conditions."""
+"""The keys and parameters that all monitors of designated times have."""
 
 from __future__ import annotations
 
@@ -6,29 +6,63 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, time
 from functools import lru_cache
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from monitor.errors import Problem, TimeError
-from monitor.kinds.base.keys import ConfiguredMonitor, ValidKeys
+from monitor.kinds.base.charged_times import ChargedTimes
+from monitor.kinds.base.monitor import ConfiguredMonitor, Monitor, ValidKeys
+from monitor.kinds.facts import NeededFacts
 from monitor.kinds.timing import Timing
 from monitor.privacy.payment_of_one_person import Charge, charge_at_times
 from monitor.time.instants import SECOND, YEAR, format_instant, parse_instant, to_datetime, to_instant
 from monitor.time.schedule import Schedule
+from monitor.time.slot_grid import SlotGrid
 from monitor.time.times_of_day import WEEK_DAYS, TimeOfDay, read_time_of_day
 from monitor.values.single_values import Epsilon, PositiveDuration, Timezone, make_value_error
 from monitor.values.whole_slots import report_too_short
 
 _SECONDS_PER_HOUR: Final = 60 * 60
-
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
 # Times of day n days apart are closest if the offset from UTC rises in between. Whether it can rise depends on the
 # dates of the changes. 40 years contain all weekdays and leap years of fixed rules, which repeat every 28 years until
 # 2099. They contain the fasting month, which decides the changes in Morocco, on all dates: it passes through the year
 # in 33 years.
 _RULES_YEARS: Final = 40
+
+
+class Timed(ChargedTimes, Monitor):
+    """A monitor of designated times."""
+
+    statuses: ClassVar[tuple[str, ...]] = ("complete", "unknown")
+
+    @property
+    def needed(self) -> NeededFacts:
+        """The people who are present at each location at the designated times."""
+        return NeededFacts(times=self.times, horizon=self.horizon)
+
+    def list_deciding(self) -> list[object]:
+        """Return what decides the answers of every kind of designated time: kind, name, times, horizon and ε."""
+        # The instants rather than the zone's name, because hosts may have different time zone data.
+        return [self.kind, self.name, self.times.digest(), self.horizon, str(self.epsilon)]
+
+    @property
+    def charged_times(self) -> tuple[ChargedTimes, ...]:
+        """The designated times themselves."""
+        return (self,)
+
+
+class Total(Timed):
+    """A monitor with one answer per designated time, about the locations of all shards, at its final tick."""
+
+    scope = "all places"
+
+    def reads_all_shards(self, tick: int, grid: SlotGrid) -> bool:
+        """Return whether the tick is the final one of a designated time."""
+        as_of = grid.as_of(tick)
+        return any(self.is_final(time, as_of, grid) for time in self.list_live_times(as_of))
 
 
 def _parse_designated_time(value: object) -> str:

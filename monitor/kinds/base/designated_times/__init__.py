@@ -1,1 +1,0 @@
-"""What the kinds with designated times share: keys, parameters, charges."""

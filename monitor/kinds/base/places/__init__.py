@@ -1,1 +1,0 @@
-"""What the kinds that watch listed places share: keys and their conditions."""
