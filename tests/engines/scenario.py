@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
-
-from tests.engines.answers import Counted, Ticks
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 HEAD: Final = "| step | seconds | decided | lost | unknown |\n|---|---|---|---|---|"
 
 
 class StepError(Exception):
     """A step did not do what it should. The message says what was expected."""
+
+
+class Ticks(NamedTuple):
+    """The ticks of a service, whose times are multiples of the slot (seconds since 1970), and the watched places."""
+
+    slot: int
+    places: Sequence[str]
 
 
 class Running(Protocol):
@@ -62,38 +66,41 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 180)
         time.sleep(1)
 
 
-def count(service: Running, after: int, *, loses: bool) -> tuple[int, Counted]:
-    """Wait until the last tick of a step is decided. Return it, and the numbers of ticks since another one.
+def run(service: _Service, steps: Sequence[Step[_Service]]) -> None:
+    """Run the steps, and print a table of the ticks in each.
 
-    While ticks may be lost, the last tick is the last that the service has decided.
+    Raises:
+        StepError: a step failed, or lost a tick and may not.
     """
-    ticks, last = service.ticks, service.ticks.find_last(time.time())
-    if not loses:
-        wait_until(lambda: max(service.read_answers()) >= last, f"an answer at {last}", 4 * ticks.slot)
-    answers = service.read_answers()
-    last = max(answers) if loses else last
-    return last, ticks.count(answers, after or min(answers) - ticks.slot, last)
-
-
-def run(service: _Service, steps: Sequence[Step[_Service]]) -> bool:
-    """Run all steps, also after one that failed, and print the table. Return whether all is as it should be.
-
-    If the first step fails there is no service, and nothing else is run.
-    """
-    rows, last, passed = [HEAD], 0, True
+    print(HEAD, flush=True)
+    last = 0
     for step in steps:
         start = time.monotonic()
         try:
             step.do(service)
-            last, counted = count(service, last, loses=step.loses)
-            result = " | ".join(map(str, counted))
-            passed &= step.loses or counted.lost + counted.unknown == 0
+            last = _count(service, step, last, start)
         except StepError as error:
-            print(f"{step.name}: {error}\n{service.describe()}", file=sys.stderr, flush=True)
-            passed, result = False, "failed | |"
-        rows.append(f"| {step.name} | {time.monotonic() - start:.0f} | {result} |")
-        print(rows[-1], flush=True)
-        if not last:
-            break
-    print("\n".join(("", *rows)), flush=True)
-    return passed
+            raise StepError(f"{step.name}: {error}\n{service.describe()}") from error
+
+
+def _count(service: Running, step: Step[_Service], before: int, start: float) -> int:
+    """Print a row about the ticks after the last one of the step before, and return the last one of this step.
+
+    A tick is lost if a place has no answer at it. The last tick must be decided; while ticks may be lost, it is the
+    last one with an answer.
+    """
+    (slot, places), wanted = service.ticks, {*service.ticks.places}
+    last = int(time.time() // slot * slot)
+    if not step.loses:
+        wait_until(lambda: service.read_answers().get(last, {}).keys() >= wanted, f"answers at {last}", 4 * slot)
+    answers = service.read_answers()
+    last = max(answers) if step.loses else last
+    times = range((before or min(answers) - slot) + slot, last + 1, slot)
+    complete = [answers[at] for at in times if answers.get(at, {}).keys() >= wanted]
+    unknown = sum("unknown" in {states[place] for place in places} for states in complete)
+    lost = len(times) - len(complete)
+    print(
+        f"| {step.name} | {time.monotonic() - start:.0f} | {len(complete) - unknown} | {lost} | {unknown} |", flush=True
+    )
+    expect(step.loses or lost + unknown == 0, "neither a lost nor an unknown tick")
+    return last

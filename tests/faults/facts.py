@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,51 +18,59 @@ from typing import Any, Final
 
 import redis
 
-from monitor.audit.configuration import AuditTerms, read_terms
 from monitor.service.wiring import build_redis_address
 from monitor.store.fingerprint import compute_fingerprint as stored_under
 from monitor.store.redis_client import create_client
-from tests.faults.recount import HASH_BYTES, DeadLetter, Fates, LastSeen, Present, Recount, is_stamped
+from tests.faults.recount import (
+    BUCKET,
+    HASH_BYTES,
+    REPORTS,
+    TIME,
+    WINDOW,
+    DeadLetter,
+    Fact,
+    Fates,
+    Recount,
+    is_stamped,
+)
 from tests.faults.town import FaultTown
-from tests.faults.traffic import compute_fingerprint
+from tests.faults.traffic import Letters, compute_fingerprint
 from tests.kit.topics import read_header, read_topic
-from tests.kit.town import KEY
+from tests.store.packed import unpack_block
 
 ROW_BYTES: Final = 4
 CONSENT: Final = 1 << 31
 NEVER: Final = -(2**62)
 PROGRESS: Final = "p"
 WAITING: Final = struct.Struct(">qc")  # the stamp, and the kind of facts, such as s (seen); packed facts follow
-HEAD: Final = struct.Struct(">I")
-PAIR: Final = struct.Struct(">II")
-FACT: Final = struct.Struct(">i16s")
+BLOCKS: Final = {b"s": WINDOW, b"r": REPORTS, b"b": BUCKET}
+REPORT: Final = struct.Struct(">i16s")
 PACKED: Final = struct.Struct(">qI16s")
+
+RecordFates = list[tuple[Any, Fates]]
 
 
 @dataclass
 class Comparison:
-    """The findings (`broken`), the numbers of expected facts by their kind, and of `unread` records."""
+    """The findings (`broken`), the number of expected facts by kind, and that of `unread` records."""
 
     broken: list[str] = field(default_factory=list)
-    people: int = 0
-    bucketed: int = 0
-    moments: int = 0
+    expected: Counter[str] = field(default_factory=Counter)
     unread: int = 0
 
 
 @dataclass
 class Shard:
-    """The content of one shard: its meta hash, all facts including waiting ones, and the facts in the windows.
-
-    `reports`: the people of the reports, at rows that are also counted by what was reported since an answer.
-    """
+    """The content of one shard: its meta hash, the facts in the windows (`shown`), and those that wait."""
 
     meta: dict[str, int]
-    seen: set[LastSeen] = field(default_factory=set)
-    reports: set[LastSeen] = field(default_factory=set)
-    bucketed: set[LastSeen] = field(default_factory=set)
-    present: set[Present] = field(default_factory=set)
-    shown: set[LastSeen | Present] = field(default_factory=set)
+    shown: set[Fact]
+    waiting: set[Fact]
+
+    @property
+    def facts(self) -> set[Fact]:
+        """All facts."""
+        return self.shown | self.waiting
 
     @property
     def since(self) -> int:
@@ -79,27 +87,32 @@ class Shard:
         begun = ((name.removeprefix(PROGRESS), offset) for name, offset in self.meta.items())
         return {int(partition): offset for partition, offset in begun if partition.isdigit()}
 
+    def must_have(self, fact: Fact, recount: Recount) -> bool:
+        """Return whether a fact of a record below the progress must be there: it is neither too early nor evicted."""
+        if fact.kind == TIME:
+            evicted = self.meta.get("times_evicted_until", NEVER)
+            return fact.at > evicted and recount.terms.grid.find_slot(fact.at) >= self.since
+        first = fact.at - recount.buckets[fact.row][1] + 1 if fact.kind == BUCKET else fact.at
+        return first >= max(self.since, self.meta.get("evicted_before", NEVER))
+
 
 def compare(town: FaultTown) -> Comparison:
     """Compare the facts and dead letters with those that the recount of the input topic expects."""
-    terms = read_terms(town.config)
-    recount = Recount(terms, KEY.encode())
-    name = f"{town.name}:{read_fingerprint(town)}"
-    shards, strays = read_shards(town, name, recount)
+    recount = town.recount()
+    shards, strays = read_shards(town, recount)
     written = read_topic(town.servers, town.topics.dead_letters, "read_committed")
-    sent = town.traffic.sent
+    sent = town.traffic.acknowledged
     records = read_topic(town.servers, town.topics.visits, "read_committed")
     record_fates = [(record, recount.fates(record)) for record in records]
     comparison = Comparison([f"{key} is in Redis, but nothing is watched there" for key in strays])
     ends = town.ends(town.topics.visits)
-    reported = _merge(record_fates, ends)
     for number, shard in enumerate(shards):
         comparison.unread += sum(max(0, end - shard.read_progress(partition)) for partition, end in ends.items())
-        due = _merge(record_fates, shard.reached)
-        comparison.broken += check_windows(number, shard, (reported, due), recount, comparison)
-        comparison.broken += check_buckets(number, shard, (reported, due), recount, comparison)
-        comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
-        comparison.broken += find_shown_early(shard, _find_first_stamps(record_fates, terms), terms)
+        due = {fact for fact in _merge(record_fates, shard.reached) if recount.terms.shard[fact.row] == number}
+        wanted = {fact for fact in due if shard.must_have(fact, recount)}
+        comparison.expected.update(fact.kind for fact in wanted)
+        comparison.broken += _check_facts(shard, _merge(record_fates, ends), wanted, recount)
+        comparison.broken += _find_shown_early(shard, record_fates, recount)
     reached = {partition: min(shard.read_progress(partition) for shard in shards) for partition in ends}
     comparison.broken += list(check_dead_letters(town, written, record_fates, reached))
     comparison.broken += list(_check_sent(sent, record_fates))
@@ -121,93 +134,62 @@ def read_fingerprint(town: FaultTown) -> str:
     return stored_under(town.settings.parameters, town.settings.hasher.key_digest, max(owners)[3])
 
 
-def read_shards(town: FaultTown, name: str, recount: Recount) -> tuple[list[Shard], list[str]]:
+def read_shards(town: FaultTown, recount: Recount) -> tuple[list[Shard], list[str]]:
     """Read each shard in one transaction. Return the shards and all unexpected keys."""
-    times = sorted({time for instants, _ in recount.times for time in instants})
-    rows = sorted(recount.window)
+    name = f"{town.name}:{read_fingerprint(town)}"
     with closing(connect_redis(town)) as client:
-        known = set()
-        shards = []
+        known, shards = set(), []
         for number in range(recount.terms.shards):
             tag = f"{{{name}:{number}}}"
-            windows = {f"{tag}:w:{row}": row for row in rows if recount.terms.shard[row] == number}
-            reports = {f"{tag}:r:{row}": row for row in windows.values() if row in recount.rows_with_reports}
-            buckets = {f"{tag}:b:{row}": row for row in recount.buckets if recount.terms.shard[row] == number}
-            moments = {f"{tag}:t:{time}": time for time in times}
-            known |= {f"{tag}:meta", f"{tag}:waiting", *windows, *reports, *buckets, *moments}
+            places = {f"{tag}:{kind}:{at}": (kind, at) for kind, at in _list_places(recount, number)}
+            known |= {f"{tag}:meta", f"{tag}:waiting", *places}
             with client.pipeline(transaction=True) as pipeline:
                 pipeline.hgetall(f"{tag}:meta")
                 pipeline.zrange(f"{tag}:waiting", 0, -1)
-                for key in (*windows, *reports, *buckets):
-                    pipeline.zrange(key, 0, -1, withscores=True)
-                for key in moments:
-                    pipeline.smembers(key)
+                for key, (kind, _) in places.items():
+                    pipeline.smembers(key) if kind == TIME else pipeline.zrange(key, 0, -1, withscores=True)
                 meta, waiting, *held = pipeline.execute()
-            shard = Shard({field.decode(): int(number) for field, number in meta.items()})
-            for row, members in zip(windows.values(), held, strict=False):
-                shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members if person}  # "" is no fact
-            for row, members in zip(reports.values(), held[len(windows) :], strict=False):
-                facts = ((*FACT.unpack(member), int(stamp)) for member, stamp in members if member)
-                shard.reports |= {LastSeen(row, person, stamp + ahead) for ahead, person, stamp in facts}
-            held = held[len(windows) + len(reports) :]
-            for row, members in zip(buckets.values(), held, strict=False):
-                people = ((member[-HASH_BYTES:], int(last)) for member, last in members if member)
-                shard.bucketed |= {LastSeen(row, person, last) for person, last in people}
-            for time, members in zip(moments.values(), held[len(buckets) :], strict=True):
-                rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
-                shard.present |= {unflag(time, int.from_bytes(row), person) for row, person in rows_and_people}
-            shard.shown = {*shard.seen, *shard.reports, *shard.bucketed, *shard.present}
-            unpack(waiting, shard)
-            shards.append(shard)
+            facts = (_read_facts(*place, members) for place, members in zip(places.values(), held, strict=True))
+            fields = {field.decode(): int(number) for field, number in meta.items()}
+            shards.append(Shard(fields, set(chain.from_iterable(facts)), set(_unpack(waiting))))
         keys = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
     return shards, sorted(keys - known)
 
 
-def unpack(waiting: list[bytes], shard: Shard) -> None:
-    """Add the facts that wait for their slot (monitor/store/packing.py defines the bytes)."""
+def _list_places(recount: Recount, number: int) -> Iterator[tuple[str, int]]:
+    """Yield the kind, and the row or instant, of each key with facts that a shard may have."""
+    for kind, rows in ((WINDOW, recount.window), (REPORTS, recount.rows_with_reports), (BUCKET, recount.buckets)):
+        yield from ((kind, row) for row in rows if recount.terms.shard[row] == number)
+    yield from ((TIME, time) for time in {time for instants, _ in recount.times for time in instants})
+
+
+def _read_facts(kind: str, at: int, members: Iterable[Any]) -> Iterator[Fact]:
+    """Yield the facts of a key, from its members, with scores except for designated times."""
+    if kind == TIME:
+        yield from (_unflag(at, int.from_bytes(member[:ROW_BYTES]), member[ROW_BYTES:]) for member in members)
+        return
+    for member, score in members:
+        if member and kind == REPORTS:
+            ahead, person = REPORT.unpack(member)
+            yield Fact(kind, int(score) + ahead, at, person)
+        elif member:  # an empty one is no fact
+            yield Fact(kind, int(score), at, member[-HASH_BYTES:])
+
+
+def _unpack(waiting: Iterable[bytes]) -> Iterator[Fact]:
+    """Yield the facts that wait for their slot (monitor/store/packing.py defines the bytes)."""
     for blob in filter(None, waiting):  # an empty member is no fact
         stamp, kind = WAITING.unpack_from(blob)
         packed = blob[WAITING.size :]
-        if kind == b"s":
-            shard.seen |= {*unpack_block(stamp, packed)}
-        elif kind == b"r":
-            shard.reports |= {*unpack_block(stamp, packed)}
-        elif kind == b"b":
-            shard.bucketed |= {*unpack_block(stamp, packed)}
+        if kind in BLOCKS:
+            yield from (Fact(BLOCKS[kind], seen.last, seen.row, seen.person) for seen in unpack_block(stamp, packed))
         else:
-            shard.present |= {unflag(time, row, person) for time, row, person in PACKED.iter_unpack(packed)}
+            yield from (_unflag(*fact) for fact in PACKED.iter_unpack(packed))
 
 
-def unpack_block(stamp: int, block: bytes) -> Iterator[LastSeen]:
-    """Yield the facts of a block, as monitor/store/packing.py describes it."""
-    (groups,) = HEAD.unpack_from(block)
-    counts = [PAIR.unpack_from(block, HEAD.size + PAIR.size * group) for group in range(groups)]
-    rows = chain.from_iterable([row] * facts for row, facts in counts)
-    facts = FACT.iter_unpack(block[HEAD.size + PAIR.size * groups :])
-    for row, (ahead, person) in zip(rows, facts, strict=True):
-        yield LastSeen(row, person, stamp + ahead)
-
-
-def unflag(time: int, row: int, person: bytes) -> Present:
+def _unflag(time: int, row: int, person: bytes) -> Fact:
     """Return the fact of a stored row number, whose highest bit means that the person consented."""
-    return Present(time, row % CONSENT, person, row >= CONSENT)
-
-
-def _find_first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
-    """Return, for each fact, the first slot in which a record with it was stamped."""
-    first: dict[LastSeen | Present, int] = {}
-    for record, fates in record_fates:
-        stamp = terms.grid.find_slot(record.timestamp * 1_000)
-        for fact in chain[LastSeen | Present](fates.seen, fates.bucketed, fates.present):
-            first[fact] = min(first.get(fact, stamp), stamp)
-    return first
-
-
-def find_shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], terms: AuditTerms) -> Iterator[str]:
-    """Yield a finding per fact in the windows that was first reported in a slot after `shown`."""
-    for fact in shard.shown:
-        if first.get(fact, NEVER) > shard.meta.get("shown", NEVER):
-            yield f"{terms.locations[fact.row]}: a fact of slot {first[fact]} is in the windows, after `shown`"
+    return Fact(TIME, time, row % CONSENT, person, row >= CONSENT)
 
 
 def connect_redis(town: FaultTown) -> Any:
@@ -217,87 +199,46 @@ def connect_redis(town: FaultTown) -> Any:
     return create_client(build_redis_address(town.settings.config))
 
 
-def _merge(record_fates: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates:
-    """Merge the fates of all records below these offsets."""
-    together = Fates()
-    for record, fates in record_fates:
-        if record.offset < ends.get(record.partition, 0):
-            together.add(fates)
-    return together
+def _merge(record_fates: RecordFates, ends: Mapping[int, int]) -> set[Fact]:
+    """Return the facts of all records below these offsets."""
+    below = (fates.facts for record, fates in record_fates if record.offset < ends.get(record.partition, 0))
+    return set().union(*below)
 
 
-def _find_last(facts: Iterable[LastSeen]) -> dict[tuple[int, bytes], int]:
-    """Return the last slot of each person by row and person."""
-    last: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
-    for fact in facts:
-        last[fact.row, fact.person] = max(last[fact.row, fact.person], fact.slot)
-    return last
+def _check_facts(shard: Shard, reported: set[Fact], wanted: set[Fact], recount: Recount) -> Iterator[str]:
+    """Yield a finding per fact that no visit reports, and per wanted fact that is missing.
+
+    Of the facts of a person in a window, and of the reports, one about an earlier slot may be replaced by a later one.
+    """
+    latest: dict[tuple[str, int, bytes], int] = defaultdict(lambda: NEVER)
+    for fact in shard.facts:
+        latest[fact.kind, fact.row, fact.person] = max(latest[fact.kind, fact.row, fact.person], fact.at)
+    places = recount.terms.locations
+    for fact in shard.facts - reported:
+        yield f"{places[fact.row]}: a fact ({fact.kind}) has someone there at {fact.at}, but no visit reports it"
+    for fact in wanted - shard.facts:
+        if fact.kind not in (WINDOW, REPORTS) or latest[fact.kind, fact.row, fact.person] < fact.at:
+            yield f"{places[fact.row]}: someone was there at {fact.at}, but there is no fact ({fact.kind})"
 
 
-def check_windows(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], recount: Recount, comparison: Comparison
-) -> Iterator[str]:
-    """Compare each person's last slot per watched location, from the slot on from which the facts are complete."""
-    (reported, due), terms = bounds, recount.terms
-    for fact in (shard.seen | shard.reports) - reported.seen:
-        yield f"{terms.locations[fact.row]}: a fact has someone there in slot {fact.slot}, but no visit reports it"
-    held, in_reports = _find_last(shard.seen), _find_last(shard.reports)
-    complete_from = max(shard.since, shard.meta.get("evicted_before", NEVER))
-    last = _find_last(fact for fact in due.seen if terms.shard[fact.row] == number and fact.slot >= complete_from)
-    comparison.people += len(last)
-    for (row, person), slot in last.items():
-        if held[row, person] < slot:
-            yield f"{terms.locations[row]}: someone was there in slot {slot}, but there is no fact"
-        # Of the reports of a person, the one about the latest slot is never replaced by one about an earlier slot.
-        if row in recount.rows_with_reports and in_reports[row, person] < slot:
-            yield f"{terms.locations[row]}: someone was there in slot {slot}, but there is no report"
-
-
-def check_buckets(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], recount: Recount, comparison: Comparison
-) -> Iterator[str]:
-    """Compare the people by the bucket in which they were reported, for the buckets whose window is complete."""
-    (reported, due), terms = bounds, recount.terms
-    for fact in shard.bucketed - reported.bucketed:
-        yield f"{terms.locations[fact.row]}: a fact is in the bucket up to slot {fact.slot}, but no visit reports it"
-    complete_from = max(shard.since, shard.meta.get("evicted_before", NEVER))
-    wanted = {
-        fact
-        for fact in due.bucketed
-        if terms.shard[fact.row] == number and fact.slot - recount.buckets[fact.row][1] + 1 >= complete_from
-    }
-    comparison.bucketed += len(wanted)
-    for fact in wanted - shard.bucketed:
-        yield f"{terms.locations[fact.row]}: someone was reported in the bucket up to {fact.slot}, but there is no fact"
-
-
-def check_moments(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, comparison: Comparison
-) -> Iterator[str]:
-    """Compare the people present at the designated times that were not evicted."""
-    reported, due = bounds
-    for fact in shard.present - reported.present:
-        yield f"{terms.locations[fact.row]}: a fact has someone there at {fact.time}, but no visit reports it"
-    evicted = shard.meta.get("times_evicted_until", NEVER)
-    wanted = {
-        fact
-        for fact in due.present
-        if terms.shard[fact.row] == number and fact.time > evicted and terms.grid.find_slot(fact.time) >= shard.since
-    }
-    comparison.moments += len(wanted)
-    for fact in wanted - shard.present:
-        yield f"{terms.locations[fact.row]}: someone was there at {fact.time}, but there is no fact"
+def _find_shown_early(shard: Shard, record_fates: RecordFates, recount: Recount) -> Iterator[str]:
+    """Yield a finding per fact in the windows that was first reported in a slot after `shown`."""
+    shown = shard.meta.get("shown", NEVER)
+    early = (fates for record, fates in record_fates if recount.terms.grid.find_slot(record.timestamp * 1_000) <= shown)
+    reported = set().union(*(fates.facts for fates in early))
+    later = set().union(*(fates.facts for _, fates in record_fates))
+    for fact in shard.shown & (later - reported):
+        yield f"{recount.terms.locations[fact.row]}: a fact of {fact.at} is in the windows, after `shown`"
 
 
 def check_dead_letters(
-    town: FaultTown, written: list[Any], record_fates: list[tuple[Any, Fates]], reached: dict[int, int]
+    town: FaultTown, written: list[Any], record_fates: RecordFates, reached: dict[int, int]
 ) -> Iterator[str]:
     """Compare the dead letters and their payloads. A visit that is read again may have several."""
     wanted = {letter: payload for _, fates in record_fates for letter, payload in fates.letters.items()}
     seen = set()
     for record in written:
-        partition, offset = int(read_header(record, "partition")), int(read_header(record, "offset"))
-        letter = DeadLetter(partition, offset, read_header(record, "index"), read_header(record, "reason"))
+        letter = read_letter(record)
         if letter in wanted and _is_payload(record, wanted[letter]):
             seen.add(letter)
         else:
@@ -309,6 +250,12 @@ def check_dead_letters(
             yield f"{letter} is missing among the dead letters"
 
 
+def read_letter(record: Any) -> DeadLetter:
+    """Return the dead letter that a record contains."""
+    position = int(read_header(record, "partition")), int(read_header(record, "offset"))
+    return DeadLetter(*position, read_header(record, "index"), read_header(record, "reason"))
+
+
 def _is_payload(record: Any, wanted: Any) -> bool:
     if read_header(record, "truncated"):
         whole = wanted if isinstance(wanted, bytes) else json.dumps(wanted, separators=(",", ":")).encode()
@@ -318,9 +265,7 @@ def _is_payload(record: Any, wanted: Any) -> bool:
     return bool(json.loads(record.value) == wanted)
 
 
-def _check_sent(
-    sent: Mapping[bytes, frozenset[tuple[str, str]]], record_fates: list[tuple[Any, Fates]]
-) -> Iterator[str]:
+def _check_sent(sent: Mapping[bytes, Letters], record_fates: RecordFates) -> Iterator[str]:
     """Check that the topic contains all acknowledged records, and that the recount refuses what the traffic expects."""
     in_topic = {compute_fingerprint(record.key, record.value): (record, fates) for record, fates in record_fates}
     for print_, letters in sent.items():

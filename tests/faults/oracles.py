@@ -23,6 +23,7 @@ from monitor.audit.configuration import read_terms
 from monitor.audit.live.start_audit import audit_topics
 from tests.faults.exact import find_early, recount
 from tests.faults.facts import Comparison, compare, connect_redis
+from tests.faults.recount import BUCKET, TIME, WINDOW
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown
 from tests.kit.processes import Instance
@@ -122,7 +123,7 @@ def _hash(text: str, modulus: int) -> int:
 def check_fates(town: FaultTown) -> list[str]:
     """Wait until the service has read all, and return a finding per visit without exactly one fate.
 
-    Windows and designated times without any facts are a finding too.
+    Windows, buckets and designated times without any facts are a finding too.
     """
 
     def compare_if_read() -> list[Comparison]:
@@ -130,14 +131,8 @@ def check_fates(town: FaultTown) -> list[str]:
         return [] if comparison.unread else [comparison]
 
     (comparison,) = until(compare_if_read, SETTLE_SECONDS, "all is read")
-    broken = list(comparison.broken)
-    if not comparison.people:
-        broken.append("no window contains anybody: the facts were not tested")
-    if not comparison.bucketed:
-        broken.append("no bucket contains anybody: the facts were not tested")
-    if not comparison.moments:
-        broken.append("no designated time has anybody present: the facts were not tested")
-    return broken
+    untested = {WINDOW, BUCKET, TIME} - comparison.expected.keys()
+    return [*comparison.broken, *(f"no fact of kind {kind} was expected: they were not tested" for kind in untested)]
 
 
 def check_committed(town: FaultTown, subscriber: Subscriber) -> list[str]:

@@ -14,11 +14,9 @@ from monitor.audit.configuration import read_terms
 from monitor.errors import EXIT_REFUSED
 from monitor.operate.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.recount import Recount
 from tests.faults.town import PLACES, FaultTown, Shape
 from tests.kit.processes import Instance
 from tests.kit.topics import read_topic
-from tests.kit.town import KEY
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
@@ -127,7 +125,7 @@ def find_expected_letters(*towns: FaultTown) -> set[str]:
     its facts, but writes no dead letters of them.
     """
     records = read_topic(towns[0].servers, towns[0].topics.visits, "read_committed")
-    recounts = [Recount(read_terms(town.config), KEY.encode()) for town in towns]
+    recounts = [town.recount() for town in towns]
     wanted = [{letter for record in records for letter in recount.fates(record).letters} for recount in recounts]
     more = {
         f"{letter} is an unexpected dead letter, or has another payload" for letter in set().union(*wanted) - wanted[-1]

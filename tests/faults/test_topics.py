@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from monitor.audit.configuration import read_terms
 from monitor.operate.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.facts import Shard, read_fingerprint, read_shards
-from tests.faults.recount import DeadLetter, Recount
+from tests.faults.facts import read_letter, read_shards
+from tests.faults.recount import DeadLetter
 from tests.faults.town import FaultTown, Shape
-from tests.kit.topics import read_header, read_topic
-from tests.kit.town import KEY
+from tests.kit.topics import read_topic
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
@@ -59,7 +57,7 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
     if made != "soon":
         until(lambda: "reading" in json.loads(instance.page("/readyz")), 90, "not ready, since reading waits")
     unwritten = find_unwritten(town, saved)
-    for shard in read_town_shards(town):
+    for shard in read_shards(town, town.recount())[0]:
         assert all(shard.read_progress(letter.partition) <= letter.offset for letter in unwritten)
     assert instance.code is None
     town.create()
@@ -70,15 +68,9 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
     assert set(verdict.broken) == deleted
 
 
-def read_letter(record: Any) -> DeadLetter:
-    """Return the dead letter that a record contains."""
-    position = int(read_header(record, "partition")), int(read_header(record, "offset"))
-    return DeadLetter(*position, read_header(record, "index"), read_header(record, "reason"))
-
-
 def find_unwritten(town: FaultTown, saved: list[Any]) -> set[DeadLetter]:
     """Return the expected dead letters that were not written before the topic was deleted."""
-    recount = Recount(read_terms(town.config), KEY.encode())
+    recount = town.recount()
     records = read_topic(town.servers, town.topics.visits, "read_committed")
     return {letter for record in records for letter in recount.fates(record).letters} - set(map(read_letter, saved))
 
@@ -90,9 +82,3 @@ def is_all_unknown(scene: Scene, since: int) -> bool:
         by_tick[tick].add(status)
     silent = {tick for tick, statuses in by_tick.items() if statuses in ({"unknown"}, {"unknown", "paused"})}
     return any(tick + 1 in silent for tick in silent)
-
-
-def read_town_shards(town: FaultTown) -> list[Shard]:
-    """Read the content of all shards."""
-    recount = Recount(read_terms(town.config), KEY.encode())
-    return read_shards(town, f"{town.name}:{read_fingerprint(town)}", recount)[0]

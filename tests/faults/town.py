@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from monitor.audit.configuration import read_terms
 from monitor.records.signed_notes import create_signing_key
 from monitor.time.instants import MINUTE, SECOND, format_instant
+from tests.faults.recount import Recount
 from tests.faults.traffic import Traffic
 from tests.kit.processes import CLI, Instance
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
@@ -126,6 +128,10 @@ class FaultTown(Town):
     def start_command(self, config: Path, *words: str) -> Instance:
         """Start a command of operators, such as `page`, with a configuration file or a folder of such files."""
         return self.launch(CLI, *words, "--config", str(config))
+
+    def recount(self) -> Recount:
+        """Return the recount of the input under this configuration."""
+        return Recount(read_terms(self.config), self.traffic.sent)
 
     def now(self) -> int:
         """Return the current slot."""

@@ -46,6 +46,10 @@ LAST: Final = (
 )
 
 
+Letters = frozenset[tuple[str, str]]
+"""(index, reason) of the dead letters of a record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """A valid visit; instants in microseconds."""
@@ -58,7 +62,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    letters: frozenset[tuple[str, str]]
+    letters: Letters
     key: bytes
     value: bytes | None
 
@@ -72,8 +76,8 @@ class Traffic:
     """A thread that produces until stopped, and remembers the acknowledged records.
 
     At the `late` places, people are only reported after the end of a slot (`slot` is its length). `sent` contains, by
-    fingerprint, (index, reason) of the dead letters that a record must cause, without visits too far ahead, which
-    depend on the broker's timestamp.
+    fingerprint, the dead letters that each record must cause, without visits too far ahead, which depend on the
+    broker's timestamp.
     """
 
     def __init__(
@@ -97,7 +101,8 @@ class Traffic:
         self._failed = threading.Event()
         self._producer: Any = None
         self._stop = threading.Event()
-        self._sent: dict[bytes, frozenset[tuple[str, str]]] = {}
+        self.sent: dict[bytes, Letters] = {}
+        self._acknowledged: set[bytes] = set()
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
 
     @property
@@ -122,10 +127,10 @@ class Traffic:
             raise AssertionError("the traffic did not end")
 
     @property
-    def sent(self) -> dict[bytes, frozenset[tuple[str, str]]]:
-        """The records acknowledged so far."""
+    def acknowledged(self) -> dict[bytes, Letters]:
+        """What `sent` has about the records acknowledged so far."""
         with self._lock:
-            return dict(self._sent)
+            return {print_: self.sent[print_] for print_ in self._acknowledged}
 
     def _run(self) -> None:
         phases: dict[str, int] = {}
@@ -221,16 +226,18 @@ class Traffic:
                 self._producer = self._connections.create_producer(
                     delivery_timeout_ms=20_000, metadata_max_age_ms=1_000
                 )
+            print_ = compute_fingerprint(report.key, report.value)
+            self.sent[print_] = report.letters
             future = self._producer.send(self._topic, key=report.key, value=report.value)
         except Exception:  # noqa: BLE001  # servers are down on purpose; a failed send was not acknowledged
             self._failed.set()
             return
-        future.add_callback(lambda _metadata: self._acknowledge(report))
+        future.add_callback(lambda _metadata: self._acknowledge(print_))
         future.add_errback(self._mark_failed)
 
-    def _acknowledge(self, report: _Report) -> None:
+    def _acknowledge(self, print_: bytes) -> None:
         with self._lock:
-            self._sent[compute_fingerprint(report.key, report.value)] = report.letters
+            self._acknowledged.add(print_)
 
     def _mark_failed(self, _error: BaseException) -> None:
         self._failed.set()

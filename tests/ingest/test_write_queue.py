@@ -19,7 +19,7 @@ from monitor.kinds.facts import SEEN, Facts, OffsetRange, Portions
 from monitor.kinds.locations import Registry
 from monitor.records.visits import Fault, Reason
 from monitor.time.instants import HOUR
-from tests.faults.facts import unpack_block
+from tests.store.packed import unpack_block
 
 LIMIT_SECONDS = 10.0
 DELAYS = count_delays(np.array([7, 5]) * HOUR, np.array([3, 6]) * HOUR)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from monitor.kinds.facts import CONSENT, PRESENT, SEEN, STAY, Facts, Portion
 from monitor.store.packing import pack_facts
+
+_HEAD: Final = struct.Struct(">I")
+_PAIR: Final = struct.Struct(">II")
+_FACT: Final = struct.Struct(">i16s")
 
 
 class Seen(NamedTuple):
@@ -37,6 +43,16 @@ def list_seen(facts: Facts) -> list[Seen]:
 def list_present(facts: Facts) -> list[Present]:
     """Return the people present, with duplicates."""
     return [Present(*fact) for fact in facts.present.tolist()]
+
+
+def unpack_block(stamp: int, block: bytes) -> Iterator[Seen]:
+    """Yield the facts of a block, as monitor/store/packing.py describes it."""
+    (groups,) = _HEAD.unpack_from(block)
+    counts = [_PAIR.unpack_from(block, _HEAD.size + _PAIR.size * group) for group in range(groups)]
+    rows = chain.from_iterable([row] * facts for row, facts in counts)
+    facts = _FACT.iter_unpack(block[_HEAD.size + _PAIR.size * groups :])
+    for row, (ahead, person) in zip(rows, facts, strict=True):
+        yield Seen(stamp, row, stamp + ahead, person)
 
 
 def pack_shard_facts(

@@ -12,8 +12,7 @@ from monitor.errors import StoreError
 from monitor.kinds.facts import CONSENT, HASH_BYTES, PERSON, PRESENT, Facts, make_facts
 from monitor.store import packing
 from monitor.store.packing import count_members, pack_facts
-from tests.faults.facts import unpack_block
-from tests.store.packed import pack_shard_facts
+from tests.store.packed import pack_shard_facts, unpack_block
 
 ROWS = np.array([3, 4, 9, 20])
 
@@ -58,7 +57,7 @@ def test_blocks_contain_all_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     people = [(draw.randbytes(16), draw.choice((*farthest, -12, -3, 0, 8, 10_007))) for _ in range(500)]
     seen = {row: people[row::7] for row in range(7)}
     facts = [[*unpack_block(5, portion.facts)] for portion in pack_shard_facts(5, seen)]
-    assert sorted((fact.row, fact.person, fact.slot) for part in facts for fact in part) == sorted(
+    assert sorted((fact.row, fact.person, fact.last) for part in facts for fact in part) == sorted(
         (row, person, last) for row, of_row in seen.items() for person, last in of_row
     )
     assert all(len(part) <= 64 for part in facts)

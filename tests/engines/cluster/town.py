@@ -18,9 +18,8 @@ from click.testing import CliRunner
 
 from monitor.cli import main
 from monitor.operate.servers.rights import list_store_rules
-from tests.engines.answers import Ticks
 from tests.engines.cluster.cluster import CHART, NAME, RELEASE, Cluster
-from tests.engines.scenario import StepError
+from tests.engines.scenario import StepError, Ticks
 from tests.kit.certificates import write_certificate
 
 HERE: Final = Path(__file__).parent
