@@ -13,7 +13,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check proof test soak versions bench docs audit-dependencies test-tools lint types chart-schemas go-programs cluster kafka-classes format lock wheel dist clean
+.PHONY: help demo unit one check proof test test-with-servers test-without-servers soak versions bench docs audit-dependencies test-tools lint types chart-schemas go-programs cluster kafka-classes format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,11 +37,19 @@ proof: $(DEV)  ## let Coq check the proofs in docs/proof, and compare them with 
 
 test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs
-	$(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target kafka-classes go-programs
+	@# Tests with servers mostly wait. Everything else only computes, in the processor time that they leave.
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-with-servers test-without-servers
+
+test-with-servers: $(DEV)
 	$(BIN)/pytest -m "servers and not soak" --ignore=tests/faults --numprocesses 6 $(BY_FILE) --reruns 1
 	@# These keep several services with slots of two seconds on time, so fewer run at once.
 	$(BIN)/pytest tests/faults -m "servers and not soak" --numprocesses 3 $(BY_FILE) --reruns 1
+
+test-without-servers: $(DEV)
+	nice -n 19 $(MAKE) --no-print-directory check
+	@# Beside servers each test may take four times as long as alone.
+	nice -n 19 $(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE) --timeout 1200
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, mutmut, and other versions of servers
 	$(BIN)/pytest -m soak

@@ -6,7 +6,7 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -60,16 +60,15 @@ class Step:
         return f"{self.number}. {self.kind} (index {self.index}, lasts {self.lasts:.2f}, {self.failpoint}:{self.nth})"
 
 
-def schedule(seed: int) -> Iterator[Step]:
-    """Yield the faults of a seed without end: first each kind once, in a random order, then any kind.
+def schedule(seed: int, kinds: Iterable[str]) -> Iterator[Step]:
+    """Yield the faults of a seed without end: first each of the kinds once, in a random order, then any of them.
 
     Each fault has a separate generator, so that it does not depend on the draws of earlier ones.
     """
-    kinds = random.Random(seed)
-    first = sorted(FAULTS)
-    kinds.shuffle(first)
+    order, first = random.Random(seed), sorted(kinds)
+    order.shuffle(first)
     for number in itertools.count(1):
-        kind = first[number - 1] if number <= len(first) else kinds.choice(sorted(FAULTS))
+        kind = first[number - 1] if number <= len(first) else order.choice(sorted(first))
         draws = random.Random(f"{seed}/{number}")
         yield Step(
             number,
