@@ -81,24 +81,27 @@ class Recount:
         fates = Fates()
         if not is_stamped(record):
             return fates
+        reasons = dict(self.sent.get(compute_fingerprint(record.key, record.value), ()))
         visits = parse_visits(record.value)
-        payloads = {WHOLE: record.value or b""} if visits is None else {str(n): visit for n, visit in enumerate(visits)}
-        lines = decode(record.value, record.timestamp * 1_000, self.terms)
+        lines = list(decode(record.value, record.timestamp * 1_000, self.terms))
+        if visits is None or (WHOLE in reasons and isinstance(lines[0], int)):
+            payloads = {WHOLE: record.value or b""}
+        else:
+            payloads = {str(number): visit for number, visit in enumerate(visits)}
         for (place, payload), line in zip(payloads.items(), lines, strict=True):
             visit = None if isinstance(line, int) else accept(line, 0, self.terms)
             if visit is None or isinstance(line, int):
-                letter = DeadLetter(record.partition, record.offset, place, self._find_reason(record, place, line))
-                fates.letters[letter] = payload
+                reason = self._find_reason(line, reasons.get(place, "the traffic sent it as valid"))
+                fates.letters[DeadLetter(record.partition, record.offset, place, reason)] = payload
             else:
                 fates.facts.update(self._find_facts(visit, hash_person(line.person)))
         return fates
 
-    def _find_reason(self, record: Any, place: str, line: Line | int) -> str:
-        """Return why a visit is refused; a text that is no reason if the traffic sent it as a valid one."""
-        if isinstance(line, Line):
-            return "too_far_ahead" if line.location in self.terms.rows else "unknown_location"
-        reasons = dict(self.sent.get(compute_fingerprint(record.key, record.value), ()))
-        return reasons.get(place, "the traffic sent it as valid")
+    def _find_reason(self, line: Line | int, otherwise: str) -> str:
+        """Return why a visit is refused; `otherwise` if it is invalid."""
+        if isinstance(line, int):
+            return otherwise
+        return "too_far_ahead" if line.location in self.terms.rows else "unknown_location"
 
     def _find_facts(self, visit: AcceptedVisit, person: bytes) -> Iterator[Fact]:
         """Yield the facts of a visit for the first tick that counts it, and later ticks."""
