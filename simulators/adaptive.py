@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.continuous_noise import Exceedances, Floats, Law, draw_exceeding
-from simulators.top_k import choose_within_budget
+from simulators.continuous_noise import Floats, Law
+from simulators.top_k import Exceedances, choose_within_budget, draw_above
 
 CHEAP, FULL = 1, 2
 """The cost of an answer, in halves of ε_query/k."""
@@ -52,10 +52,9 @@ def run_adaptive(counts: Floats, thresholds: Floats, branches: Branches, rng: np
 
     The laws of `branches` include the noise of the threshold, independent for each draw. Values are counts plus noise.
     """
-    falling = np.argsort(-counts, kind="stable")
-    first = draw_exceeding(counts, falling, branches.first, thresholds, rng)
+    first = draw_above(counts, branches.first, thresholds, rng)
     is_far = first.values - thresholds[first.iterations] >= branches.far
-    again = counts[first.items] + branches.second.sample(rng, (first.items.size,))
+    again = counts[first.items] + branches.second(rng, (first.items.size,))
     answered = Exceedances(first.iterations, first.items, np.where(is_far, first.values, again))
     gaps = answered.values - thresholds[answered.iterations]
     answered, gaps = answered.select(gaps > 0), gaps[gaps > 0]

@@ -11,13 +11,26 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.continuous_noise import Exceedances, Floats, Law, Places, draw_exceeding
+from simulators.continuous_noise import Floats, Law, Places
 
 NOTHING: Final = -1
 """The item in an unused cell of `TopK.items`, in an iteration with fewer answers than cells."""
 
 _ROOM: Final = 4_000_000
 """The largest number of values in memory at once: about 32 MB per array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exceedances:
+    """Items whose value (a count plus noise) exceeds the threshold of an iteration, sorted by iteration."""
+
+    iterations: Places
+    items: Places
+    values: Floats
+
+    def select(self, chosen: NDArray[np.bool_] | Places) -> Exceedances:
+        """Return the entries that a mask or an array of indices selects."""
+        return Exceedances(self.iterations[chosen], self.items[chosen], self.values[chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +74,19 @@ class TopKAlgorithm(Protocol):
 def draw_highest(
     counts: Floats, law: Law, most: int, iterations: int, rng: np.random.Generator
 ) -> tuple[Places, Floats]:
-    """Draw the `most` highest noisy counts per iteration: items and values, shape (iterations, most), highest first.
+    """Draw the `most` highest noisy counts per iteration: items and values, shape (iterations, most), highest first."""
+    noisy = counts + law(rng, (iterations, counts.size))
+    items = np.argpartition(noisy, counts.size - most, axis=1)[:, counts.size - most :]
+    values = np.take_along_axis(noisy, items, axis=1)
+    order = np.argsort(-values, axis=1)
+    return np.take_along_axis(items, order, axis=1), np.take_along_axis(values, order, axis=1)
 
-    The items with the largest counts are drawn in full. Their `most`-th value is the level that others must exceed.
-    """
-    falling = np.argsort(-counts, kind="stable")
-    head = falling[: 2 * most + 50]
-    values = counts[head] + law.sample(rng, (iterations, head.size))
-    levels = np.partition(values, head.size - most, axis=1)[:, head.size - most]
-    rows, columns = np.nonzero(values >= levels[:, np.newaxis])
-    above = Exceedances(rows, head[columns], values[rows, columns])
-    above = Exceedances.join([above, draw_exceeding(counts, falling[head.size :], law, levels, rng)])
-    order = np.lexsort((-above.values, above.iterations))
-    starts = np.searchsorted(above.iterations[order], np.arange(iterations))
-    chosen = order[starts[:, np.newaxis] + np.arange(most)]
-    return above.items[chosen], above.values[chosen]
+
+def draw_above(counts: Floats, law: Law, thresholds: Floats, rng: np.random.Generator) -> Exceedances:
+    """Draw noise for each item and iteration. Return the items that exceed the threshold of their iteration."""
+    noisy = counts + law(rng, (thresholds.size, counts.size))
+    iterations, items = np.nonzero(noisy > thresholds[:, np.newaxis])
+    return Exceedances(iterations, items, noisy[iterations, items])
 
 
 def choose_within_budget(above: Exceedances, costs: Places, budget: int, rng: np.random.Generator) -> Places:
@@ -123,7 +134,7 @@ def score(answered: TopK, counts: Floats, k: int) -> Scores:
 def run_and_score(algorithm: TopKAlgorithm, iterations: int, rng: np.random.Generator) -> Scores:
     """Return the scores of many iterations, run in parts that fit into memory."""
     counts, k = algorithm.counts.astype(np.float64), algorithm.k
-    at_once = max(1, _ROOM // (8 * k + 1000 + counts.size // 4))
+    at_once = max(1, _ROOM // (8 * k + counts.size))
     parts = [
         score(algorithm(min(at_once, iterations - done), rng), counts, k) for done in range(0, iterations, at_once)
     ]

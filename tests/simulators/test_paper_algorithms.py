@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from simulators.adaptive import CHEAP, FULL, Branches, run_adaptive, threshold_share
 from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector, Scale, combine_estimates
-from simulators.continuous_noise import Exceedances, Exponential, Laplace, LaplaceSum, Law
+from simulators.continuous_noise import Floats, exponential, laplace, laplace_difference
 from simulators.paper_algorithms import NoisyMax, SparseVector
 from simulators.top_k import (
     NOTHING,
+    Exceedances,
     TopK,
     TopKAlgorithm,
     choose_within_budget,
+    draw_above,
     draw_highest,
     draw_thresholds,
     run_and_score,
@@ -79,6 +81,20 @@ def test_sparse_baseline_error(scale: Scale) -> None:
     assert abs(observed - (weight**2 * gap + (1 - weight) ** 2 * measure)) < 6.5 * standard_error
 
 
+def compute_tail(a: float, b: float, x: float) -> float:
+    """Return the chance that the difference of Laplace noise of the scales a and b is above x (partial fractions)."""
+    return (a * a * math.exp(-x / a) - b * b * math.exp(-x / b)) / (2 * (a * a - b * b))
+
+
+def test_difference_has_its_tail() -> None:
+    """The noise of a query minus that of a threshold has the tail of the formula (6.5 standard errors, seeded)."""
+    drawn = laplace_difference(3.0, 1.0)(make_rng(1), (RUNS,))
+    for x in (0.1, 1.0, 4.0, 9.0):
+        chance = compute_tail(3.0, 1.0, x)
+        for share in ((drawn > x).mean(), (drawn < -x).mean()):
+            assert abs(share - chance) < 6.5 * math.sqrt(chance * (1 - chance) / RUNS)
+
+
 @pytest.mark.parametrize("scale", [GENERAL, MONOTONE])
 def test_sparse_baseline_answers_far_and_near(scale: Scale) -> None:
     """With equal counts, the number of answers is that of the noise of queries and thresholds (6.5 standard errors).
@@ -88,8 +104,8 @@ def test_sparse_baseline_answers_far_and_near(scale: Scale) -> None:
     """
     share = threshold_share(K)
     query, threshold = scale * K / (EPSILON / 2 * (1 - share)), scale / (EPSILON / 2 * share)
-    far = np.array([4 * math.sqrt(2) * query])
-    first, second = (float(LaplaceSum(each, threshold).survival(far)[0]) for each in (2 * query, query))
+    far = 4 * math.sqrt(2) * query
+    first, second = (compute_tail(each, threshold, far) for each in (2 * query, query))
     cheap, full = first + (1 / 2 - first) * second, (1 / 2 - first) * (1 / 2 - second)
     cheap /= cheap + full
     expected = [0.0, cheap]
@@ -100,26 +116,24 @@ def test_sparse_baseline_answers_far_and_near(scale: Scale) -> None:
     assert abs(answers.mean() - expected[-1]) < 6.5 * answers.std() / math.sqrt(answers.size)
 
 
-@pytest.mark.parametrize("law", [Exponential(4.0), Laplace(4.0)], ids=repr)
-def test_highest_equal_full_draws(law: Law) -> None:
-    """The 1st, 4th and 9th highest of 228 noisy counts have the means of full draws (6.5 standard errors, seeded)."""
-    _, values = draw_highest(CLOSE.astype(np.float64), law, 9, RUNS, make_rng(13))
-    full = -np.sort(-(CLOSE + law.sample(make_rng(14), (RUNS, CLOSE.size))), axis=1)[:, :9]
-    assert (np.diff(values, axis=1) <= 0).all()
-    for place in (0, 3, 8):
-        error = math.sqrt((values[:, place].var() + full[:, place].var()) / RUNS)
-        assert abs(values[:, place].mean() - full[:, place].mean()) < 6.5 * error
+def test_highest_are_sorted() -> None:
+    """The highest noisy counts and their items are the first of all of them, sorted (equal seeds)."""
+    law, runs = laplace(4.0), 200
+    items, values = draw_highest(CLOSE.astype(np.float64), law, 9, runs, make_rng(13))
+    noisy: Floats = CLOSE + law(make_rng(13), (runs, CLOSE.size))
+    assert (items == np.argsort(-noisy, axis=1)[:, :9]).all()
+    assert (values == -np.sort(-noisy, axis=1)[:, :9]).all()
 
 
-def test_selection_equals_full_draws() -> None:
-    """Each item, with count 0 too, is selected as often as in full draws (6.5 standard errors, seeded)."""
-    items, _ = draw_highest(CLOSE.astype(np.float64), Exponential(5.0), 4, RUNS, make_rng(15))
-    noisy = CLOSE + Exponential(5.0).sample(make_rng(16), (RUNS, CLOSE.size))
-    full = np.argpartition(-noisy, 4, axis=1)[:, :4]
-    shares, expected = (np.bincount(taken.ravel(), minlength=CLOSE.size) / RUNS for taken in (items, full))
-    pooled = (shares + expected) / 2
-    assert (np.abs(shares - expected) <= 6.5 * np.sqrt(2 * pooled * (1 - pooled) / RUNS) + 1e-9).all()
-    assert shares[28:].sum() > 0
+def test_items_above_their_threshold() -> None:
+    """Exactly the items above the threshold of their iteration are found, with their values (equal seeds)."""
+    law, thresholds = exponential(5.0), np.where(np.arange(200) % 2 == 0, 10.0, 30.0)
+    above = draw_above(CLOSE.astype(np.float64), law, thresholds, make_rng(14))
+    noisy: Floats = CLOSE + law(make_rng(14), (200, CLOSE.size))
+    expected = {(row, item) for row, item in np.ndindex(noisy.shape) if noisy[row, item] > thresholds[row]}
+    assert set(zip(above.iterations.tolist(), above.items.tolist(), strict=True)) == expected
+    assert above.items.size == len(expected) > 0
+    assert (above.values == noisy[above.iterations, above.items]).all()
 
 
 def test_estimates_combine_measurements() -> None:
@@ -178,7 +192,7 @@ def test_far_is_two_deviations() -> None:
     1/2. Both are above the threshold, so the answer is cheap with chance e^-σ + (1 - e^-σ)·e^-2σ (6 standard errors,
     seeded).
     """
-    branches = Branches.of(Exponential(1.0), Exponential(0.5), 8.0, 1)
+    branches = Branches.of(exponential(1.0), exponential(0.5), 8.0, 1)
     found = run_adaptive(np.zeros(1), np.zeros(RUNS), branches, make_rng(26))
     far = math.exp(-math.sqrt(2))
     chance = far + (1 - far) * far**2
