@@ -28,7 +28,7 @@ from simulators.onesided_figures.run_library import SUBJECTS, LibraryOptions, ru
 from simulators.outbreak.run_outbreak import Options as OutbreakOptions
 from simulators.outbreak.run_outbreak import run_outbreak
 from simulators.synthetic import write_synthetic
-from simulators.tables import write_csv
+from simulators.write_results import write_csv
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _DATA: Final = click.option(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-
-from monitor.observe.bulk_histogram import BulkHistogram
+from prometheus_client.registry import Collector
 
 PREFIX: Final = "location_monitor"
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -51,6 +52,36 @@ class Metric:
         """Return the combinations of label values whose series exist from the start; none if a label is open."""
         values = [values for values in self.labels.values() if not isinstance(values, str)]
         return list(product(*values)) if self.labels and len(values) == len(self.labels) else []
+
+
+class BulkHistogram(Collector):
+    """A histogram without labels, to which many observations are added at once. The client's own takes one at a time.
+
+    Args:
+        name: the exposed name.
+        text: the help text.
+        bounds: the upper bounds of the buckets, rising. The last bucket has none.
+    """
+
+    def __init__(self, name: str, text: str, bounds: Sequence[float]) -> None:
+        self._name, self._text = name, text
+        self._bounds = [*(str(float(bound)) for bound in bounds), "+Inf"]
+        self._counts, self._sum = [0] * len(self._bounds), 0.0
+        self._lock = threading.Lock()
+
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """Add observations: the number up to each bound, then that of all, and their sum."""
+        with self._lock:
+            self._counts = [before + more for before, more in zip(self._counts, counts, strict=True)]
+            self._sum += total
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Yield the present values."""
+        with self._lock:
+            counts, total = self._counts, self._sum
+        family = HistogramMetricFamily(self._name, self._text)
+        family.add_metric([], list(zip(self._bounds, counts, strict=True)), total)
+        yield family
 
 
 class Collectors:

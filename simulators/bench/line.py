@@ -1,6 +1,6 @@
 """The parts of a benchmark: a line with its targets, and its result with the verdict.
 
-To add a line, list a `Line` in `simulators.bench.registry`. A line names its figures with their unit, such as
+To add a line, list a `Line` in `simulators.bench.report`. A line names its figures with their unit, such as
 "even (visits/s)", and its targets refer to these names. So the verdict is computed only from the figures.
 """
 

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from simulators.bench import fortnight, ingest, replays, ticks
 from simulators.bench.bench import find_jemalloc
 from simulators.bench.line import Line, Result
-from simulators.bench.registry import LINES
+
+LINES: Final[tuple[Line, ...]] = (*ingest.LINES, *ticks.LINES, replays.LINE, fortnight.LINE)
+"""All lines of the benchmark, in the order of the table."""
 
 COMMAND: Final = "python -m simulators bench"
 _THOUSAND: Final = 1_000

@@ -11,9 +11,8 @@ from rich.console import Console
 from monitor.errors import FailedError, MonitorError, UsageError
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Result
-from simulators.bench.registry import LINES
-from simulators.bench.report import COMMAND, Report, describe_machine, summarize
-from simulators.pages import replace_part
+from simulators.bench.report import COMMAND, LINES, Report, describe_machine, summarize
+from simulators.write_results import replace_part
 
 
 def list_lines(console: Console) -> None:

@@ -1,4 +1,4 @@
-"""The points of figures, with the paper's value, our value, and the deviation."""
+"""The points of figures: of the papers' experiments, with the paper's value and ours, and of the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeVar
 import numpy as np
 
 from simulators.continuous_noise import Floats
-from simulators.tables import write_csv
+from simulators.write_results import write_csv
 
 _T = TypeVar("_T")
 
@@ -69,6 +69,21 @@ class Point:
         if self.paper is None or not self.paper.is_readable:
             return None
         return (self.ours - self.paper.value) / math.hypot(self.paper.error, self.standard_error or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryPoint:
+    """A point: the figure, its panel, the line in it, the coordinate (a number or a name), and the value.
+
+    `standard_error` is None if the value is exact.
+    """
+
+    figure: str
+    panel: str
+    series: str
+    x: float | str
+    value: float
+    standard_error: float | None = None
 
 
 def compute_mean_and_error(values: Floats) -> tuple[float, float | None]:

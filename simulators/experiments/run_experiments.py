@@ -30,7 +30,7 @@ from simulators.experiments.plots import draw, draw_maps, require_matplotlib, sa
 from simulators.experiments.points import Figure, Point, write_points
 from simulators.experiments.report import RunInfo, render_summary, render_tables, summarize_service
 from simulators.experiments.top_k import Job, make_jobs, run_all
-from simulators.pages import replace_part
+from simulators.write_results import replace_part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

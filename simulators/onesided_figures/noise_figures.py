@@ -19,7 +19,7 @@ from monitor.onesided.add_remove.variances import (
 )
 from monitor.privacy.two_sided_noise import draw_two_sided
 from simulators.continuous_noise import Floats
-from simulators.onesided_figures.points import LibraryPoint
+from simulators.experiments.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise
 
 REGIME: Final = "subsampling-regime"

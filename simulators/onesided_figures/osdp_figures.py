@@ -20,7 +20,7 @@ from monitor.onesided.osdp.dawa import Costs, Dawa, measure_costs
 from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram
 from monitor.privacy.two_sided_noise import draw_two_sided
 from simulators.continuous_noise import Floats
-from simulators.onesided_figures.points import LibraryPoint
+from simulators.experiments.points import LibraryPoint
 from simulators.osdp.continuous import (
     Algorithm,
     FastNoise,
@@ -30,8 +30,9 @@ from simulators.osdp.continuous import (
     OsdpRR,
     SuppressLaplace,
     expand,
+    regret,
+    relative_errors,
 )
-from simulators.osdp.measures import regret, relative_errors
 from simulators.osdp.published_dawa import ONE_DIMENSION, TWO_DIMENSIONS, PublishedDawa
 from simulators.osdp.sampling import sample_close, sample_far
 

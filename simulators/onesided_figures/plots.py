@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from simulators.experiments.plots import make_canvas
-from simulators.experiments.points import distinct_values
+from simulators.experiments.points import LibraryPoint, distinct_values
 from simulators.onesided_figures.osdp_figures import EXACT, PUBLISHED
-from simulators.onesided_figures.points import LibraryPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.onesided.add_remove.variances import least_epsilon
-from simulators.experiments.points import distinct_values
+from simulators.experiments.points import LibraryPoint, distinct_values
 from simulators.onesided_figures.histograms import NAMES, TABLE_2
 from simulators.onesided_figures.osdp_figures import (
     AT_EPSILON,
@@ -34,7 +34,6 @@ from simulators.onesided_figures.osdp_statements import (
     compare_statements,
 )
 from simulators.onesided_figures.plots import SAMPLED
-from simulators.onesided_figures.points import LibraryPoint
 
 TITLES: Final = {
     "osdp-figure6": "Figure 6: regret for MRE by ratio of non-sensitive records, both policies",

@@ -12,6 +12,7 @@ from monitor.errors import UsageError
 from monitor.operate.replay.progress import show_progress
 from simulators.experiments.data import HOW_TO_GET_DATA, find_note
 from simulators.experiments.plots import require_matplotlib, save
+from simulators.experiments.points import LibraryPoint
 from simulators.onesided_figures.histograms import FILE, read_histograms
 from simulators.onesided_figures.noise_figures import compute_subsampling_points
 from simulators.onesided_figures.osdp_figures import (
@@ -22,11 +23,9 @@ from simulators.onesided_figures.osdp_figures import (
     run_dataset,
 )
 from simulators.onesided_figures.plots import draw
-from simulators.onesided_figures.points import LibraryPoint
 from simulators.onesided_figures.report import LABELS, PICTURED, TITLES, Content, render_summary, render_tables
 from simulators.onesided_figures.sum_figures import compute_sum_points
-from simulators.pages import replace_part
-from simulators.tables import write_csv
+from simulators.write_results import replace_part, write_csv
 
 COMMAND: Final = "python -m simulators library"
 TABLES: Final = "library.md"

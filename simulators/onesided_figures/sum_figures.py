@@ -29,7 +29,7 @@ from monitor.onesided.bounded.variances import (
 )
 from monitor.privacy.sum_and_count import SumAndCount, SumAndCountRule
 from monitor.privacy.two_sided_noise import draw_two_sided
-from simulators.onesided_figures.points import LibraryPoint
+from simulators.experiments.points import LibraryPoint
 from simulators.osdp.continuous import FastNoise
 
 STEPS: Final = 50

@@ -1,4 +1,4 @@
-"""The histogram algorithms of the OSDP paper with real-valued noise, as in its experiments, and fast geometric noise.
+"""The histogram algorithms of the OSDP paper with real-valued noise, as in its experiments, and the measures of errors.
 
 NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.onesided.osdp` has the
 exact algorithms. docs/literature.md defines [OSDP].
@@ -7,9 +7,10 @@ exact algorithms. docs/literature.md defines [OSDP].
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from simulators.continuous_noise import Floats
 
 Histogram = NDArray[np.int64]
+LEAST: Final = 1.0
+"""The δ of the relative error: smaller counts are compared as if they were δ."""
 
 
 class Algorithm(Protocol):
@@ -115,3 +118,23 @@ def expand(lengths: Histogram, totals: Floats, empty: NDArray[np.bool_] | None =
     kept = np.ones(int(lengths.sum()), np.bool_) if empty is None else ~empty
     shares = np.add.reduceat(kept.astype(np.int64), np.cumsum(lengths) - lengths)
     return np.where(kept, np.repeat(totals / np.maximum(shares, 1), lengths), 0.0)
+
+
+def relative_errors(counts: NDArray[np.int64], estimates: Floats) -> Floats:
+    """Return |x_i - estimate|/max(x_i, δ) for each bin. Its mean is MRE, its 95th percentile Rel95."""
+    return np.abs(counts - estimates) / np.maximum(counts, LEAST)
+
+
+def regret(errors: Mapping[str, float]) -> dict[str, float]:
+    """Return each algorithm's error divided by the least error of all. If the least is 0, others are infinite."""
+    least = min(errors.values())
+    return {name: 1.0 if error == least else (error / least if least else math.inf) for name, error in errors.items()}
+
+
+def sample_is_worse(records: int, bins: int, epsilon: float) -> bool:
+    """Return whether n·ε > 2d·e^ε ([OSDP], Theorem 5.1).
+
+    Then OsdpRR has a greater expected L1 error than the Laplace mechanism, even if all records are non-sensitive: it
+    drops n·e^-ε records, and the Laplace mechanism's error is 2d/ε.
+    """
+    return records * epsilon > 2 * bins * math.exp(epsilon)

@@ -40,7 +40,7 @@ from simulators.outbreak.plots import draw_curves, draw_delays, draw_places
 from simulators.outbreak.report import COMMAND, render_results
 from simulators.outbreak.reports import Scenario
 from simulators.outbreak.ways import answer_one_sided
-from simulators.pages import replace_part
+from simulators.write_results import replace_part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -11,8 +11,7 @@ from rich.console import Console
 from monitor.errors import FailedError, UsageError
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Result, Target
-from simulators.bench.registry import LINES
-from simulators.bench.report import Report
+from simulators.bench.report import LINES, Report
 from simulators.bench.run_bench import run_bench, run_line
 
 MEASURED = Path(__file__).parents[2] / "simulators" / "bench" / "measured.json"

@@ -9,7 +9,7 @@ import pytest
 
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line
-from simulators.bench.registry import LINES
+from simulators.bench.report import LINES
 from simulators.bench.run_bench import run_line
 
 pytestmark = pytest.mark.servers

@@ -14,7 +14,7 @@ from monitor.ingest.poll_input import InputLog, find_unstamped
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
-from monitor.operate.check.start_probe import InputProbe
+from monitor.operate.check.live import InputProbe
 from monitor.time.instants import HOUR
 from tests.conftest import Eventually
 from tests.ingest import crafted

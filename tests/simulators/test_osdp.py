@@ -20,8 +20,10 @@ from simulators.osdp.continuous import (
     OsdpRR,
     SuppressLaplace,
     expand,
+    regret,
+    relative_errors,
+    sample_is_worse,
 )
-from simulators.osdp.measures import regret, relative_errors, sample_is_worse
 from simulators.osdp.published_dawa import PublishedDawa
 from simulators.osdp.sampling import sample_close, sample_far
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import UsageError
-from simulators.pages import replace_part
+from simulators.write_results import replace_part
 from tests.builders import make_page
 
 pytestmark = pytest.mark.long

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.operate.check.other_verdicts import SHORTEST_READING
+from monitor.operate.check.verdicts import SHORTEST_READING
 from monitor.ticks.context import StoreClock
 from monitor.time.instants import DAY, HOUR, MILLISECOND, MINUTE, SECOND, parse_instant
 from monitor.time.slot_grid import SlotGrid

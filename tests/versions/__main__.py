@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 from monitor.operate.servers.jars import LOCK, read_pinned_jars
 from monitor.operate.servers.valkey import SERVER, find_binary
-from simulators.pages import replace_part
+from simulators.write_results import replace_part
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]

@@ -18,9 +18,8 @@ from monitor.kinds.base.words import Words
 from monitor.kinds.report_delays import ReportDelays
 from monitor.operate.check.default_stay import Overlap
 from monitor.operate.check.late_reports import compute_counted
-from monitor.operate.check.other_verdicts import list_verdicts
-from monitor.operate.check.privacy_and_alarm_verdicts import list_figures
 from monitor.operate.check.report import CheckReport, MonitorReport, NoiseInSight, Odds
+from monitor.operate.check.verdicts import list_figures, list_verdicts
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_most_noise
 from monitor.privacy.payment_of_one_person import Charge
 

@@ -11,14 +11,16 @@ from contextlib import closing
 from dataclasses import replace
 
 from monitor.errors import FailedError, MonitorError, RefusedError
+from monitor.ingest.offsets import InputOffsets
+from monitor.ingest.start_offsets import CONTINUES, StartOffsets
+from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_partition_changes, list_risks
 from monitor.kinds.facts import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.payment_in_period import declare_charges
-from monitor.operate.check.live_report import Facts, LiveReport, PeriodPayment, Refusal, TopicSummary
+from monitor.operate.check.live_report import Facts, LiveReport, PartitionStart, PeriodPayment, Refusal, TopicSummary
 from monitor.operate.check.live_silence import find_silences
-from monitor.operate.check.start_probe import InputProbe, plan_starts
 from monitor.service.keep_running import check_clock
 from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
 from monitor.service.wiring import Settings, create_store, make_ledger_topic
@@ -198,3 +200,48 @@ def _find_input_since(settings: Settings, found: Preflight, now: int) -> int:
     records = OwnerRecords(make_ledger_topic(settings, found, now), settings.parameters, lambda: now)
     since = [records.update_terms(state.terms, partition).input_since for partition, state in enumerate(found.states)]
     return max((slot for slot in since if slot is not None), default=COMPLETE_FROM_START)
+
+
+class InputProbe(InputOffsets):
+    """The input topic, read without a group, so that nothing is recorded. The caller must `close` it. Not thread-safe.
+
+    Raises:
+        UnreachableError: (any method) Kafka does not answer.
+    """
+
+    def __init__(
+        self, connections: KafkaConnections, topic: str, topic_id: str, service: str, *, read_before: bool = False
+    ) -> None:
+        super().__init__(connections, topic, topic_id, service, read_before=read_before)
+        self._consumer = connections.create_consumer(isolation_level="read_committed")
+
+    def close(self) -> None:
+        """Close the consumers."""
+        self.close_single()
+        self._consumer.close(autocommit=False)
+
+
+def plan_starts(
+    parameters: Parameters, source: InputProbe, store: RedisStore, partitions: int
+) -> tuple[tuple[PartitionStart, ...], int]:
+    """Return what a new instance would read of each input partition, and the slot from which its facts are complete.
+
+    Args:
+        parameters: the parameters of the new configuration.
+        source: the input topic.
+        store: the facts of this configuration.
+        partitions: the number of input partitions.
+
+    Raises:
+        UnreachableError: a server does not answer.
+    """
+    stored, starts = store.read_shards(), StartOffsets(parameters, source, store)
+    progress = [shard.progress for shard in stored]
+    complete_from = max(shard.complete_from for shard in stored)
+    planned = []
+    for partition in range(partitions):
+        start = starts.find(partition, progress)
+        if start.cause != CONTINUES:
+            complete_from = max(complete_from, start.complete_from)
+        planned.append(PartitionStart(partition, start.offset, source.read_bounds(partition)[1], start.cause))
+    return tuple(planned), complete_from

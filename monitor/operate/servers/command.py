@@ -14,7 +14,7 @@ from monitor.config.load import load_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
 from monitor.operate.servers.secure_servers import list_commands, start_secure_servers
-from monitor.operate.servers.start_servers import servers_command
+from monitor.operate.servers.start_servers import start_servers
 from monitor.stop_signals import stop_on_signals
 
 
@@ -46,7 +46,11 @@ def servers(*, secure: bool, config_file: Path | None, out: Path) -> None:
     if secure != (config_file is not None):
         raise UsageError("--secure and --config belong together: give both, or neither")
     if config_file is None:
-        servers_command(stop, signals, click.echo, report)
+        with start_servers(report) as plain, signals():
+            click.echo(f"export LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS={plain.kafka.bootstrap_servers}")
+            click.echo(f"export LOCATION_MONITOR__REDIS__URL={plain.valkey.url}")
+            report("Set these variables in other terminals. The servers run until Ctrl-C. Their data is then removed.")
+            stop.wait()
         return
     config = load_config(config_file, os.environ)
     with start_secure_servers(config, out, report) as started, signals():

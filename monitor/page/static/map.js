@@ -410,62 +410,17 @@ const linesOf = ({ type, coordinates, geometries }) => ({
   GeometryCollection: () => geometries.flatMap(linesOf),
 }[type] ?? (() => []))();
 
-/** Draws the mark of a state in a square of 24: the same shapes as the symbols of the page. */
-function drawMark(context, state, colour, paper, dense) {
-  context.fillStyle = context.strokeStyle = colour;
+/** Draws the symbol of a mark in a square of 24, as the page has it. If there are many places, it has no inner sign. */
+function drawMark(context, mark, colour, paper, dense) {
   context.lineJoin = context.lineCap = "round";
-  const path = (points, close = true) => {
-    context.beginPath();
-    points.forEach(([x, y], index) => context[index ? "lineTo" : "moveTo"](x, y));
-    if (close) context.closePath();
-  };
-  const outline = (fill, width) => {
-    context.lineWidth = width;
-    context.fillStyle = fill;
-    context.fill();
-    context.stroke();
-  };
-  if (state === "so_far") { // a ring
-    context.beginPath();
-    context.arc(12, 12, 6.8, 0, 2 * Math.PI);
-    outline(paper, dense ? 4 : 2.6);
-    path([], false);
-  } else if (state === "safe") {
-    context.beginPath();
-    context.arc(12, 12, 8, 0, 2 * Math.PI); // a plain dot: a tick would say more than "below the alarm level"
-    context.fill();
-    path([], false);
-  } else if (ALARMS.includes(state)) {
-    path([[12, 2], [22.5, 21], [1.5, 21]]);
-    outline(state === "just_above" ? paper : colour, dense && state === "just_above" ? 4 : 2);
-    context.beginPath();
-    for (const x of state === "far_above" ? [9.6, 14.4] : [12]) {
-      context.moveTo(x, 10.4);
-      context.lineTo(x, 14);
-      context.moveTo(x, 17.6);
-      context.lineTo(x, 17.7);
-    }
-  } else if (state === "bounded") { // an arrow below a line
-    context.beginPath();
-    for (const points of [[[4, 5], [20, 5]], [[12, 20], [12, 9.6]], [[7.4, 14], [12, 9.4], [16.6, 14]]]) {
-      points.forEach(([x, y], index) => context[index ? "lineTo" : "moveTo"](x, y));
-    }
-    context.lineWidth = dense ? 5 : 2.6;
-    context.stroke();
-    path([], false);
-  } else {
-    path([[12, 1.8], [22.2, 12], [12, 22.2], [1.8, 12]]);
-    outline(paper, dense ? 4 : 2.2);
-    if (!dense) {
-      context.beginPath();
-      context.arc(12, 9.6, 2.6, Math.PI, 0.9);
-      context.lineTo(12, 14);
-      context.moveTo(12, 17.4);
-      context.lineTo(12, 17.5);
-    } else path([], false);
-  }
-  const filled = ["safe", "far_above", "noisy_count"].includes(state);
-  context.strokeStyle = filled ? paper : colour;
-  context.lineWidth = 2.4;
-  if (!dense) context.stroke();
+  [...document.getElementById(`i-${mark}`).children].forEach((shape, index) => {
+    if (index && dense && mark !== "bounded") return;
+    const path = new Path2D(shape.getAttribute("d"));
+    context.fillStyle = shape.getAttribute("fill") === "none" ? paper : colour; // a mark below does not show through
+    if (!index) context.fill(path);
+    if (!shape.hasAttribute("stroke")) return;
+    context.strokeStyle = shape.getAttribute("stroke") === "currentColor" ? colour : paper;
+    context.lineWidth = shape.getAttribute("stroke-width") * (dense ? 1.8 : 1);
+    context.stroke(path);
+  });
 }

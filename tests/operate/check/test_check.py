@@ -25,9 +25,9 @@ from monitor.config.whole_config import Config
 from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.kinds.at_times.monitor import AtTimesMonitor
 from monitor.operate.check.compute_report import compute_report
-from monitor.operate.check.other_verdicts import judge_clock
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport
+from monitor.operate.check.verdicts import judge_clock
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_threshold
 from monitor.time.instants import DAY, HOUR, YEAR, to_instant
 from monitor.time.schedule import Schedule
