@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal
 
-from monitor.client.strength import Strength
 from monitor.time.instants import to_datetime
 
 State = Literal["safe", "noisy_count", "below_since", "paused", "unknown", "bounded"]
@@ -27,6 +26,11 @@ Reason = Literal[
     "clock_behind",
     "not_verified",
 ]
+
+Strength = Literal["far_above", "just_above"]
+"""Whether noise alone could plausibly have raised an alarm."""
+
+_STRENGTHS: Final[dict[Strength, str]] = {"far_above": "very likely", "just_above": "perhaps"}
 
 _CAUTION: Final[dict[State, int]] = {
     "noisy_count": 0,
@@ -214,3 +218,8 @@ def find_latest_alarm(alarms: Iterable[Answer]) -> Answer | None:
 
 def _datetime(instant: int | None) -> datetime | None:
     return None if instant is None else to_datetime(instant)
+
+
+def describe_strength(strength: Strength, threshold: int) -> str:
+    """Return in words whether the threshold was reached, such as "very likely 60 or more"."""
+    return f"{_STRENGTHS[strength]} {threshold} or more"

@@ -5,6 +5,7 @@ docs/subscribers.md has the rules. Clients in every language must pass the test 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,15 +15,14 @@ from typing import Final
 
 from msgspec import UNSET, UnsetType
 
-from monitor.client.answer_types import About, Answer, Known, Reason, State, find_latest_alarm
+from monitor.client.answer_types import About, Answer, Known, Reason, State, Strength, find_latest_alarm
 from monitor.client.designated_time import Snapshots, calls_others_safe, find_upper_bound
 from monitor.client.fold_records import AlertSubject, SubscriberView
-from monitor.client.strength import count_draws, judge_strength
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.locations import find_shard
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.privacy.over_time import compute_p_value
-from monitor.time.instants import DAY, parse_instant, to_datetime, to_instant
+from monitor.time.instants import DAY, YEAR, parse_instant, to_datetime, to_instant
 
 VALID_SLOTS: Final = 2
 """The number of slots after its as_of for which an answer is valid. A newer one comes earlier, unless it is late."""
@@ -235,3 +235,24 @@ def _make_about(
 ) -> About:
     since = None if counted_since is None else to_datetime(counted_since)
     return About(monitor, kind, to_datetime(time), to_datetime(time), threshold, counted_since=since)
+
+
+def judge_strength(p_value: float, draws: float) -> Strength:
+    """Return "far_above" if noise alone raises so high an answer less than once in a year with this many draws."""
+    return "far_above" if p_value * draws < 1 else "just_above"
+
+
+def count_draws(view: SubscriberView, slot: int) -> float:
+    """Return how often noise is drawn in a year, at all places together.
+
+    It is drawn at each tick: for each place over time, and for all places about each designated time that is not final.
+    Pauses and marks lower the number. Each monitor counts with one designated time or more, because a later one follows
+    the final one.
+    """
+    open_times = Counter(
+        monitor
+        for (monitor, _time), snapshots in view.snapshot_index.items()
+        if len(snapshots.by_shard) < snapshots.shards or not all(one.final for one in snapshots.understood.values())
+    )
+    times = sum(max(1, open_times[monitor]) for monitor in {monitor for monitor, _time in view.snapshot_index})
+    return (len(view.alert_index) + len(view.registry.ids) * times) * YEAR / slot

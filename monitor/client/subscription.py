@@ -14,14 +14,13 @@ from typing import NamedTuple, Self
 from monitor.client.answer_types import NOTHING, Answer, Known
 from monitor.client.fold_records import Change, SubscriberView, keep_for
 from monitor.client.known_places import VALID_SLOTS, KnownPlaces
-from monitor.client.resume_token import Token, decode_token
-from monitor.client.topic_consumer import BACK_TICKS, Published, Subscriber
+from monitor.client.read_config import PublishingService, read_service
+from monitor.client.topic_consumer import BACK_TICKS, Published, Subscriber, Token, decode_token
 from monitor.client.verification import Trust, Verification, read_trust
 from monitor.config.describe_problems import format_value
 from monitor.config.registry import load_registry
-from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.errors import TimeError, UsageError
-from monitor.kafka.connections import KafkaConnections, build_kafka_connections
+from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.base.record_of_designated_times import FINAL_FOR
 from monitor.kinds.locations import Registry
 from monitor.time.clock import Clock, SystemClock
@@ -274,30 +273,28 @@ def subscribe(
     believed, and no wrong signature until then is a problem.
 
     Raises:
-        ConfigError: the configuration is invalid.
+        ConfigError: a section that a subscriber needs, or the registry, is invalid.
         TokenError: `resume` is not a token of this topic.
         TopicError: the output topic does not exist.
         UnreachableError: Kafka does not answer.
         UsageError: `since` is not a time, or the configuration has no public key.
     """
-    return open_configured(load_valid_config(Path(config), os.environ), clock, resume=resume, since=since)
+    return open_configured(read_service(Path(config), os.environ), clock, resume=resume, since=since)
 
 
 def open_configured(
-    valid: ValidConfig, clock: Clock | None, *, resume: str | None = None, since: str | None = None
+    service: PublishingService, clock: Clock | None, *, resume: str | None = None, since: str | None = None
 ) -> Places:
     """Subscribe with a configuration that is read already. Raise the errors of `subscribe`."""
-    parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
-    registry, slot, timed = parameters.registry, parameters.grid.length, parameters.longest_horizon > 0
     return open_places(
-        build_kafka_connections(valid.config),
-        topic,
-        registry,
-        slot,
+        service.connections,
+        service.topic,
+        Registry(service.locations, 1),
+        service.slot,
         clock,
         resume=resume,
-        timed=timed,
-        trust=read_trust(valid.config.signing.public_key, since),
+        timed=service.timed,
+        trust=read_trust(service.public_key, since),
     )
 
 

@@ -1,19 +1,68 @@
-"""Reads the alerts as any subscriber can: with a plain consumer, without a group, a secret or Redis."""
+"""Reads the alerts as any subscriber can: with a plain consumer, without a group, a secret or Redis.
+
+A token is a position in the topic, with which another subscriber resumes.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self
 
+import msgspec
 from kafka import OffsetSpec, TopicPartition
 
-from monitor.errors import TopicError, UnreachableError
+from monitor.errors import TokenError, TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+
+_TOKEN_VERSION: Final = 1
 
 POLL_MS: Final = 250
 BACK_TICKS: Final = 3
 _WIDER: Final = 8  # how many times further back each later seek goes
 _MAX_RECORDS: Final = 2_000
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A position in the output topic."""
+
+    topic: str
+    offsets: dict[int, int]
+    """Of the next record, by partition."""
+    taken: int
+    """The instant at which it was taken."""
+    topic_id: str
+    """Kafka's id of the topic."""
+    as_of: int | None = None
+    """The instant of the latest record folded; None if there was no record."""
+    version: int = _TOKEN_VERSION
+
+    def encode(self) -> str:
+        """Return the token as text that is safe in URLs and file names."""
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
+def decode_token(text: str, topic: str, topic_id: str) -> Token:
+    """Read a token.
+
+    Raises:
+        TokenError: the text is not a token of this version, or it is of another topic, or of an earlier one of the same
+            name, whose offsets mean nothing in this one.
+    """
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
+    except (binascii.Error, msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise TokenError(
+            f"the token is {text[:40]!r}: expected the text of `Places.token`. Start without a token."
+        ) from error
+    if (token.version, token.topic_id) != (_TOKEN_VERSION, topic_id):
+        raise TokenError(
+            f"the token is of version {token.version} and topic {token.topic!r} with the id {token.topic_id}: expected "
+            f"version {_TOKEN_VERSION} and {topic!r} with the id {topic_id}. If the names are equal, the topic was "
+            "re-created since the token was taken. Start without a token."
+        )
+    return token
 
 
 class Published(NamedTuple):

@@ -19,11 +19,11 @@ from monitor.records.checkpoints import (
     CHECKPOINT,
     NOT_IN_THE_TREE,
     Checkpoint,
+    Tree,
     name_log,
     read_checkpoint,
 )
 from monitor.records.fields import UNREADABLE, encode
-from monitor.records.merkle import Tree
 from monitor.records.signed_notes import Verifier, read_public_key
 from monitor.time.instants import format_instant, parse_instant, parse_since
 

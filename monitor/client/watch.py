@@ -25,10 +25,11 @@ from monitor.client.describe_records import (
 )
 from monitor.client.designated_time import AtTime
 from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import VALID_SLOTS, KnownPlaces
-from monitor.client.strength import count_draws
+from monitor.client.known_places import VALID_SLOTS, KnownPlaces, count_draws
+from monitor.client.read_config import PublishingService
 from monitor.client.subscription import Places, open_configured
 from monitor.config.valid_config import ValidConfig
+from monitor.kafka.connections import build_kafka_connections
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.stop_signals import stop_on_signals
 from monitor.time.clock import Clock, SystemClock
@@ -202,8 +203,17 @@ def watch(
     since: str | None = None,
 ) -> None:
     """Do what `watch_command` does, until `stop` is set."""
-    words = Words(valid.parameters.grid)
-    with open_configured(valid, clock, since=since) as places:
+    config, parameters = valid.config, valid.parameters
+    words, kafka = Words(parameters.grid), config.kafka
+    service = PublishingService(
+        build_kafka_connections(kafka, config.service.name),
+        kafka.topics.alerts,
+        parameters.registry.ids,
+        parameters.grid.length,
+        parameters.longest_horizon > 0,
+        config.signing.public_key,
+    )
+    with open_configured(service, clock, since=since) as places:
         if once or not console.is_terminal:
             for line in describe_view(places.view, words, places.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -7,30 +7,25 @@ of the others, and all problems are listed at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
-from monitor.config.conditions_of_connections import (
-    SENTINEL_USER,
-    TLS_FILES,
-    check_certificate,
-    check_redis,
-)
-from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
+from monitor.config.kafka_and_redis import SENTINEL_USER, TLS_FILES, KafkaSettings, check_kafka, check_redis
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.whole_config import Config
 from monitor.errors import Problem
 from monitor.kinds.base.monitor import ConfiguredMonitor, ValidKeys, are_valid
 from monitor.time.instants import format_duration
-from monitor.values.single_values import MAX_SHARDS
+from monitor.values.single_values import MAX_SHARDS, find_similar
 from monitor.values.whole_slots import report_not_whole
 
 SLOTS: Final = 2**31
 """The limit of W + F. The last slot of a visit is stored as a signed number of 32 bits."""
 
-MAX_PARTITIONS: Final = 10_000
-"""The maximum number of partitions that Kafka creates per request."""
+_SEARCHES: Final = 20
+_COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
 
 _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
@@ -66,24 +61,11 @@ def find_broken_conditions(values: Values) -> Iterator[Problem]:
     slot = values.config.clock.slot if has("clock.slot") else None
     for index, monitor in values.monitors.items():
         yield from monitor.find_problems(ValidKeys(f"monitors.{index}", values.invalid, slot))
-    yield from _check_kafka(values)
+    yield from check_kafka(values.config.kafka, has)
+    if has("kafka.partitions.alerts", "service.shards"):
+        yield from _check_shards(values.config.service, values.config.kafka)
     if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *SENTINEL_USER, *TLS_FILES))):
         yield from check_redis(values.config.redis)
-
-
-def _check_kafka(values: Values) -> Iterator[Problem]:
-    has, kafka = values.has, values.config.kafka
-    if has("kafka.topics"):
-        yield from _check_topics(kafka)
-    if has("kafka.partitions"):
-        yield from _check_partitions(kafka)
-    if has("kafka.partitions.alerts", "service.shards"):
-        yield from _check_shards(values.config.service, kafka)
-    if has("kafka.security_protocol"):
-        yield from _check_sasl(values)
-        yield from _check_tls(values)
-    if has("kafka.certificate_file", "kafka.key_file"):
-        yield from check_certificate("kafka", kafka)
 
 
 def _check_release_delay(clock: ClockSettings) -> Iterator[Problem]:
@@ -161,30 +143,6 @@ def _check_monitor_names(values: Values) -> Iterator[Problem]:
             )
 
 
-def _check_topics(kafka: KafkaSettings) -> Iterator[Problem]:
-    first: dict[str, str] = {}
-    for role, topic in kafka.topics:
-        # Kafka replaces dots with _ in metric names, and refuses a topic whose metric names would collide.
-        other = first.setdefault(topic.replace(".", "_"), role)
-        if other != role:
-            what = f"a topic different from kafka.topics.{other}"
-            if topic != (name := getattr(kafka.topics, other)):
-                what += f" ({name!r}): Kafka treats . and _ as equal"
-            yield Problem(f"kafka.topics.{role}", repr(topic), what, "Rename one of them.")
-
-
-def _check_partitions(kafka: KafkaSettings) -> Iterator[Problem]:
-    inputs, outputs = kafka.partitions.visits, kafka.partitions.alerts
-    if inputs + 2 * outputs > MAX_PARTITIONS:  # the dead-letter topic has as many partitions as the output topic
-        key = "visits" if inputs > outputs else "alerts"
-        yield Problem(
-            f"kafka.partitions.{key}",
-            str(inputs if key == "visits" else outputs),
-            f"visits + 2·alerts of at most {MAX_PARTITIONS}, the most partitions that Kafka creates at once",
-            "Lower it; partitions can be added to the input topic later.",
-        )
-
-
 def _check_shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Problem]:
     shards, ledger_partitions = service.shards, kafka.partitions.alerts
     if shards % ledger_partitions:
@@ -205,43 +163,15 @@ def find_nearest_multiples(number: int, divisor: int) -> list[int]:
     return [multiple for multiple in (below, below + divisor) if multiple > 0]
 
 
-def _check_sasl(values: Values) -> Iterator[Problem]:
-    kafka, protocol, mechanism = (
-        values.config.kafka,
-        values.config.kafka.security_protocol,
-        values.config.kafka.sasl_mechanism,
-    )
-    is_set = {
-        "sasl_mechanism": mechanism is not None,
-        "username": kafka.username is not None,
-        "password_file": kafka.password_file is not None or kafka.password is not None,
-        "token_file": kafka.token_file is not None,
-    }
-    remedies = {
-        "sasl_mechanism": f"Add {', '.join(SASL_MECHANISMS[:-1])} or {SASL_MECHANISMS[-1]}.",
-        "password_file": "Add it, or set LOCATION_MONITOR__KAFKA__PASSWORD.",
-    }
-    by_login = {"token_file"} if mechanism == "OAUTHBEARER" else {"username", "password_file"}
-    wanted = {"sasl_mechanism", *by_login} if kafka.uses_sasl else set()
-    for name, present in is_set.items():
-        if not values.has(f"kafka.{name}") or present == (name in wanted):
-            continue
-        if not present:
-            remedy = remedies.get(name, "Add it.")
-            yield Problem(f"kafka.{name}", "missing", f"a value with security_protocol {protocol}", remedy)
-        elif kafka.uses_sasl:
-            yield Problem(f"kafka.{name}", "set", f"no such key with sasl_mechanism {mechanism}", "Remove it.")
-        else:
-            yield _report_unused_key(name, protocol, "SASL_SSL or SASL_PLAINTEXT")
-
-
-def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
-    remedy = f"Remove it, or set kafka.security_protocol to {wanted}."
-    return Problem(f"kafka.{name}", "set", f"no such key with security_protocol {protocol}", remedy)
-
-
-def _check_tls(values: Values) -> Iterator[Problem]:
-    kafka = values.config.kafka
-    for name in TLS_FILES:
-        if values.has(f"kafka.{name}") and getattr(kafka, name) is not None and not kafka.uses_tls:
-            yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
+def find_unknown_locations(monitors: Mapping[int, ConfiguredMonitor], ids: Sequence[str]) -> Iterator[Problem]:
+    """Yield a problem for each watched location whose id is not in the registry. `monitors` maps index to monitor."""
+    unknown = set(chain.from_iterable(monitor.location_ids for monitor in monitors.values())).difference(ids)
+    compared = 0
+    for index, monitor in monitors.items():
+        for location in monitor.location_ids:
+            if location in unknown:
+                compared += len(ids)
+                near = find_similar(location, ids) if compared <= _SEARCHES * _COMPARABLE else None
+                hint = f"Did you mean {near!r}?" if near else "Add it to locations.file, or remove it from the monitor."
+                key = f"monitors.{index}.locations"
+                yield Problem(key, repr(location), "a location of the registry", hint)

@@ -12,8 +12,7 @@ from pydantic_core import ErrorDetails
 from monitor.config.environment import PREFIX, SECRETS
 from monitor.errors import Problem
 from monitor.records.signed_notes import has_private_key
-from monitor.values.similar_names import find_similar
-from monitor.values.single_values import PROBLEM
+from monitor.values.single_values import PROBLEM, find_similar
 
 MASKED: Final = "***"
 

@@ -1,13 +1,15 @@
-"""The settings of the connections to Kafka and Redis, the metrics endpoint, and the export of telemetry."""
+"""The settings of the connections to Kafka and Redis and of the endpoints, and the conditions between them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
+from monitor.errors import Problem
 from monitor.values.single_values import (
     FilePath,
     Line,
@@ -24,6 +26,12 @@ from monitor.values.single_values import (
 
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 SASL_MECHANISMS: Final[tuple[SaslMechanism, ...]] = get_args(SaslMechanism)
+
+MAX_PARTITIONS: Final = 10_000
+"""The maximum number of partitions that Kafka creates per request."""
+
+SENTINEL_USER: Final = ("sentinel_username", "sentinel_password_file")
+TLS_FILES: Final = ("ca_file", "certificate_file", "key_file")
 
 _SCHEMES: Final = ("redis://", "rediss://", "unix://")
 _URL: Final = "a URL such as redis://localhost:6379/0, rediss://redis.example:6380/0 or unix:///run/redis.sock?db=0"
@@ -91,6 +99,9 @@ class KafkaSettings(Section):
     def uses_tls(self) -> bool:
         """Whether connections are encrypted."""
         return self.security_protocol.endswith("SSL")
+
+
+KafkaSection = Annotated[KafkaSettings, Field(description="a mapping with bootstrap_servers and topics")]
 
 
 def split_redis_url(text: str) -> SplitResult | None:
@@ -193,3 +204,133 @@ class MetricsSettings(Section):
         "IPv4 addresses, as in a container",
     )
     port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free port")
+
+
+Has = Callable[..., bool]
+"""A function that returns whether the values of all these dotted keys are valid. Only such values are compared."""
+
+
+def check_kafka(kafka: KafkaSettings, has: Has) -> Iterator[Problem]:
+    """Yield a problem for each broken condition between the keys of Kafka."""
+    if has("kafka.topics"):
+        yield from _check_topics(kafka)
+    if has("kafka.partitions"):
+        yield from _check_partitions(kafka)
+    if has("kafka.security_protocol"):
+        yield from _check_sasl(kafka, has)
+        yield from _check_tls(kafka, has)
+    if has("kafka.certificate_file", "kafka.key_file"):
+        yield from check_certificate("kafka", kafka)
+
+
+def _check_topics(kafka: KafkaSettings) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for role, topic in kafka.topics:
+        # Kafka replaces dots with _ in metric names, and refuses a topic whose metric names would collide.
+        other = first.setdefault(topic.replace(".", "_"), role)
+        if other != role:
+            what = f"a topic different from kafka.topics.{other}"
+            if topic != (name := getattr(kafka.topics, other)):
+                what += f" ({name!r}): Kafka treats . and _ as equal"
+            yield Problem(f"kafka.topics.{role}", repr(topic), what, "Rename one of them.")
+
+
+def _check_partitions(kafka: KafkaSettings) -> Iterator[Problem]:
+    inputs, outputs = kafka.partitions.visits, kafka.partitions.alerts
+    if inputs + 2 * outputs > MAX_PARTITIONS:  # the dead-letter topic has as many partitions as the output topic
+        key = "visits" if inputs > outputs else "alerts"
+        yield Problem(
+            f"kafka.partitions.{key}",
+            str(inputs if key == "visits" else outputs),
+            f"visits + 2·alerts of at most {MAX_PARTITIONS}, the most partitions that Kafka creates at once",
+            "Lower it; partitions can be added to the input topic later.",
+        )
+
+
+def _check_sasl(kafka: KafkaSettings, has: Has) -> Iterator[Problem]:
+    protocol, mechanism = kafka.security_protocol, kafka.sasl_mechanism
+    is_set = {
+        "sasl_mechanism": mechanism is not None,
+        "username": kafka.username is not None,
+        "password_file": kafka.password_file is not None or kafka.password is not None,
+        "token_file": kafka.token_file is not None,
+    }
+    remedies = {
+        "sasl_mechanism": f"Add {', '.join(SASL_MECHANISMS[:-1])} or {SASL_MECHANISMS[-1]}.",
+        "password_file": "Add it, or set LOCATION_MONITOR__KAFKA__PASSWORD.",
+    }
+    by_login = {"token_file"} if mechanism == "OAUTHBEARER" else {"username", "password_file"}
+    wanted = {"sasl_mechanism", *by_login} if kafka.uses_sasl else set()
+    for name, present in is_set.items():
+        if not has(f"kafka.{name}") or present == (name in wanted):
+            continue
+        if not present:
+            remedy = remedies.get(name, "Add it.")
+            yield Problem(f"kafka.{name}", "missing", f"a value with security_protocol {protocol}", remedy)
+        elif kafka.uses_sasl:
+            yield Problem(f"kafka.{name}", "set", f"no such key with sasl_mechanism {mechanism}", "Remove it.")
+        else:
+            yield _report_unused_key(name, protocol, "SASL_SSL or SASL_PLAINTEXT")
+
+
+def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
+    remedy = f"Remove it, or set kafka.security_protocol to {wanted}."
+    return Problem(f"kafka.{name}", "set", f"no such key with security_protocol {protocol}", remedy)
+
+
+def _check_tls(kafka: KafkaSettings, has: Has) -> Iterator[Problem]:
+    for name in TLS_FILES:
+        if has(f"kafka.{name}") and getattr(kafka, name) is not None and not kafka.uses_tls:
+            yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
+
+
+def check_certificate(section: str, settings: KafkaSettings | RedisSettings) -> Iterator[Problem]:
+    """Yield a problem for a certificate without its private key, or a private key without its certificate."""
+    certificate, key = settings.certificate_file is not None, settings.key_file is not None
+    if certificate != key:
+        missing, given = ("key_file", "certificate_file") if certificate else ("certificate_file", "key_file")
+        yield Problem(
+            f"{section}.{missing}",
+            "missing",
+            f"a file, because {section}.{given} is set",
+            f"Add it, or remove {section}.{given}.",
+        )
+
+
+def _check_sentinel_user(redis: RedisSettings) -> Iterator[Problem]:
+    for name in SENTINEL_USER:
+        if getattr(redis, name) is not None and not redis.sentinels:
+            yield Problem(f"redis.{name}", "set", "no such key without redis.sentinels", "Remove it, or add these.")
+    if redis.sentinel_username is not None and redis.sentinel_password_file is None:
+        yield Problem(
+            "redis.sentinel_password_file", "missing", "a file, because redis.sentinel_username is set", "Add it."
+        )
+
+
+def check_redis(redis: RedisSettings) -> Iterator[Problem]:
+    """Yield a problem for each key that does not fit the URL or the kind of server."""
+    parts = redis.parts
+    for name in TLS_FILES if parts.scheme != "rediss" else ():
+        if getattr(redis, name) is not None:
+            yield Problem(
+                f"redis.{name}", "set", "no such key without TLS", "Use rediss:// in redis.url, or remove the key."
+            )
+    yield from check_certificate("redis", redis)
+    if redis.username is not None and parts.username:
+        yield Problem("redis.username", "set twice", "one user", "Remove it here, or from redis.url.")
+    if redis.password is not None and find_url_password(redis.url.get_secret_value()) is not None:
+        yield Problem("redis.password", "set twice", "one password", "Remove it here, or from redis.url.")
+    yield from _check_sentinel_user(redis)
+    if redis.sentinels and redis.cluster:
+        yield Problem("redis.sentinels", "set", "no such key with cluster: true", "Remove one of them.")
+    elif redis.sentinels and (parts.scheme == "unix" or parts.port is not None):
+        yield Problem(
+            "redis.url",
+            redis.address,
+            "the name by which redis.sentinels know the primary, without a port, such as redis://primary/0",
+            "Remove the port, or redis.sentinels.",
+        )
+    if redis.cluster and (parts.scheme == "unix" or parts.path.strip("/") not in {"", "0"} or "db=" in parts.query):
+        yield Problem(
+            "redis.url", redis.address, "database 0 on a network address with cluster: true", "End the URL with /0."
+        )

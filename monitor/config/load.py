@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from monitor.config.conditions_between_keys import Values, find_broken_conditions
-from monitor.config.describe_problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
-from monitor.config.environment import SECRETS, Overrides, override
-from monitor.config.kafka_and_redis import find_url_password
+from monitor.config.describe_problems import format_value, report_unknown_key
+from monitor.config.read_sections import SectionReader
 from monitor.config.whole_config import Config
-from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.base.monitor import ConfiguredMonitor
-
-Model = TypeVar("Model", bound=BaseModel)
 
 _SECTIONS: Final[dict[str, type[BaseModel]]] = {
     name: cast("type[BaseModel]", field.annotation) for name, field in Config.model_fields.items() if name != "monitors"
@@ -71,71 +66,39 @@ def read_config(path: Path, environ: Mapping[str, str]) -> ParsedConfig:
     Raises:
         ConfigError: the file cannot be read, or is not a YAML mapping without duplicate keys.
     """
-    tree = read_yaml(path)
-    problems = list(_remove_secrets(tree))
-    overrides = override(tree, environ)
-    parser = _Parser(tree, {"folder": path.parent})
-    problems += [*overrides.problems, *parser.problems]
-    with_sources = tuple(_add_variable(problem, overrides) for problem in problems)
-    return ParsedConfig(path, parser.sections, parser.monitors, with_sources)
-
-
-def _remove_secrets(tree: dict[str, Any]) -> Iterator[Problem]:
-    """Remove the secrets from the tree, so that no later message can show them, and yield a problem for each."""
-    for section, name in SECRETS:
-        values = tree.get(section)
-        if isinstance(values, dict) and values.pop(name, None) is not None:
-            yield report_misplaced_secret(f"{section}.{name}")
-    redis = tree.get("redis")
-    if isinstance(redis, dict) and isinstance(redis.get("url"), str) and find_url_password(redis["url"]) is not None:
-        yield report_misplaced_secret("redis.url")
-
-
-def _add_variable(problem: Problem, overrides: Overrides) -> Problem:
-    name = overrides.find_variable(problem.key)
-    return replace(problem, remedy=f"{problem.remedy} The value comes from {name}.".strip()) if name else problem
+    reader = SectionReader(path, environ)
+    parser = _Parser(reader)
+    return ParsedConfig(path, parser.sections, parser.monitors, reader.list_problems())
 
 
 @dataclass
 class _Parser:
-    """The valid sections and monitors of a tree, and all problems within and between them."""
+    """The valid sections and monitors of a configuration. The reader gets all problems within and between them."""
 
-    tree: dict[str, Any]
-    context: dict[str, Any]
+    reader: SectionReader
     sections: dict[str, Any] = field(default_factory=dict)
     monitors: dict[int, ConfiguredMonitor] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    _partial: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = tuple(Config.model_fields)
-        self.problems += [report_unknown_key(str(key), known) for key in self.tree if key not in known]
-        for name in known:
+        fields, found = Config.model_fields, self.reader.problems
+        found += [report_unknown_key(str(key), tuple(fields)) for key in self.reader.tree if key not in fields]
+        partial: dict[str, Any] = {}
+        for name, declared in fields.items():
             if name == "monitors":
                 self._read_monitors()
-            else:
-                self._read_section(name)
-        parts: dict[str, Any] = {
-            name: self._partial.get(name) or model.model_construct() for name, model in _SECTIONS.items()
-        }
-        invalid = frozenset(problem.key for problem in self.problems)
-        self.problems += find_broken_conditions(Values(Config.model_construct(**parts), self.monitors, invalid))
-
-    def _read_section(self, name: str) -> None:
-        if name not in self.tree and Config.model_fields[name].is_required():
-            self.problems.append(Problem(name, "missing", str(Config.model_fields[name].description), "Add it."))
-            return
-        section = self._validate(_SECTIONS[name], self.tree.get(name, {}), name)
-        if section is not None:
-            self.sections[name] = self._partial[name] = section
-        elif isinstance(values := self.tree.get(name), dict):
-            self._partial[name] = self._validate_keys(_SECTIONS[name], values)
+                continue
+            section, partial[name] = self.reader.read(name, declared)
+            if section is not None:
+                self.sections[name] = section
+        parts: dict[str, Any] = {name: partial[name] or model.model_construct() for name, model in _SECTIONS.items()}
+        invalid = frozenset(problem.key for problem in found)
+        found += find_broken_conditions(Values(Config.model_construct(**parts), self.monitors, invalid))
 
     def _read_monitors(self) -> None:
-        listed = self.tree.get("monitors")
+        listed = self.reader.tree.get("monitors")
         if not isinstance(listed, list) or not listed:
-            value = "missing" if "monitors" not in self.tree else format_value("monitors", listed)
-            self.problems.append(Problem("monitors", value, "a list of monitors, at least one", "Add one."))
+            value = "missing" if "monitors" not in self.reader.tree else format_value("monitors", listed)
+            self.reader.problems.append(Problem("monitors", value, "a list of monitors, at least one", "Add one."))
             return
         for index, entry in enumerate(listed):
             monitor = self._read_monitor(f"monitors.{index}", entry)
@@ -144,31 +107,15 @@ class _Parser:
 
     def _read_monitor(self, key: str, entry: object) -> ConfiguredMonitor | None:
         if not isinstance(entry, dict):
-            self.problems.append(Problem(key, format_value(key, entry), "a mapping with name, kind, epsilon, …"))
+            self.reader.problems.append(Problem(key, format_value(key, entry), "a mapping with name, kind, epsilon, …"))
             return None
         kind = entry.get("kind")
         known = KINDS.get(kind) if isinstance(kind, str) else None
         if known is None:
             value = format_value(f"{key}.kind", kind) if "kind" in entry else "missing"
             *first, last = KINDS
-            self.problems.append(Problem(f"{key}.kind", value, f"{', '.join(first)} or {last}", "Set one of them."))
+            self.reader.problems.append(
+                Problem(f"{key}.kind", value, f"{', '.join(first)} or {last}", "Set one of them.")
+            )
             return None
-        return self._validate(known.keys, entry, key) or self._validate_keys(known.keys, entry)
-
-    def _validate(self, model: type[Model], value: object, key: str) -> Model | None:
-        try:
-            return model.model_validate(value, context=self.context)
-        except ValidationError as error:
-            self.problems += list_problems(error, key, model)
-            return None
-
-    def _validate_keys(self, model: type[Model], values: Mapping[str, object]) -> Model:
-        """Return a section or monitor with its valid values only, so that their conditions can be checked."""
-        valid = {}
-        for name, declared in model.model_fields.items():
-            if name in values:
-                form: Any = Annotated[declared.annotation, declared]
-                adapter: TypeAdapter[Any] = TypeAdapter(form)
-                with suppress(ValidationError):
-                    valid[name] = adapter.validate_python(values[name], context=self.context)
-        return model.model_construct(**valid)
+        return self.reader.validate(known.keys, entry, key) or self.reader.validate_keys(known.keys, entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
@@ -13,10 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 from monitor.config.bounded_lines import open_lines
 from monitor.config.csv_table import Block, Table, is_utf_8
 from monitor.errors import ConfigError, FileFormatError, Problem
-from monitor.kinds.base.monitor import ConfiguredMonitor
-from monitor.records.ids import ID_BYTES, is_identifier
-from monitor.values.similar_names import find_similar
-from monitor.values.single_values import NO_OUTER_SPACE, REMOVE_SPACE, has_controls, has_outer_space
+from monitor.records.fields import ID_BYTES, is_identifier
+from monitor.values.single_values import NO_OUTER_SPACE, REMOVE_SPACE, find_similar, has_controls, has_outer_space
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude", "kind", "district")
 MAX_LISTED: Final = 20
@@ -24,7 +22,6 @@ _KEY: Final = "locations.file"
 _FORM: Final = "location_id[,name,latitude,longitude,kind,district]"
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
-_COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
 
 
 class Location(NamedTuple):
@@ -74,20 +71,6 @@ def load_registry(path: Path) -> Locations:
         value = f"{path} ({(error.strerror if isinstance(error, OSError) else None) or 'unreadable'})"
         remedy = "Correct the path, which is relative to the configuration file."
         raise ConfigError(str(path), (Problem(_KEY, value, "a readable file", remedy),)) from None
-
-
-def find_unknown_locations(monitors: Mapping[int, ConfiguredMonitor], ids: Sequence[str]) -> Iterator[Problem]:
-    """Yield a problem for each watched location whose id is not in the registry. `monitors` maps index to monitor."""
-    unknown = set(chain.from_iterable(monitor.location_ids for monitor in monitors.values())).difference(ids)
-    compared = 0
-    for index, monitor in monitors.items():
-        for location in monitor.location_ids:
-            if location in unknown:
-                compared += len(ids)
-                near = find_similar(location, ids) if compared <= MAX_LISTED * _COMPARABLE else None
-                hint = f"Did you mean {near!r}?" if near else "Add it to locations.file, or remove it from the monitor."
-                key = f"monitors.{index}.locations"
-                yield Problem(key, repr(location), "a location of the registry", hint)
 
 
 def _read_locations(path: Path, table: Table) -> Locations:

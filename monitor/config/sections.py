@@ -41,6 +41,9 @@ class ServiceSettings(Section):
     shards: Shards = Field(default=16, description="the number of shards that the locations are divided into")
 
 
+ServiceSection = Annotated[ServiceSettings, Field(description="a mapping with the service's name")]
+
+
 class ClockSettings(Section):
     """The public slot grid, the delay of answers, and the tolerance between clocks."""
 
@@ -52,10 +55,16 @@ class ClockSettings(Section):
     )
 
 
+ClockSection = Annotated[ClockSettings, Field(description="a mapping with slot, origin and release_delay")]
+
+
 class LocationsSettings(Section):
     """The public registry of locations."""
 
     file: FilePath = Field(description="the registry: a CSV file with the header location_id[,name,latitude,longitude]")
+
+
+LocationsSection = Annotated[LocationsSettings, Field(description="a mapping with the file of locations")]
 
 
 class VisitsSettings(Section):
@@ -89,6 +98,11 @@ class SigningSettings(Section):
         default=None,
         description="the public key with which subscribers, the page and the audit verify answers; absent: they do not",
     )
+
+
+SigningSection = Annotated[
+    SigningSettings, Field(default_factory=SigningSettings, description="a mapping with key_file and public_key")
+]
 
 
 class PageSettings(Section):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from monitor.ingest.dead_letters import SINGLE, Refusal, Value, refuse, refuse_unreadable
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
 from monitor.kinds.parameters import Parameters
-from monitor.records.ids import ID_BYTES, is_identifier
+from monitor.records.fields import ID_BYTES, is_identifier
 from monitor.records.visits import (
     REQUIRED,
     Fault,

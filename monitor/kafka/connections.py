@@ -1,6 +1,9 @@
 """Kafka clients, all created in one place with the settings that the service needs.
 
 kafka-python ships no types, so its clients are `Any` here. Each caller wraps its client in a typed class.
+
+A password and a token are files that other programs renew. A file is read at each login. kafka-python logs in again at
+each connection, and before the brokers' time limit of a login (KIP-368). So a renewed file is used without a restart.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -20,16 +24,28 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
 )
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.sasl.plain import SaslMechanismPlain
+from kafka.net.sasl.scram import SaslMechanismScram
 
+from monitor.config.kafka_and_redis import KafkaSettings
 from monitor.config.secret_values import read_kafka_password, require_files
-from monitor.config.whole_config import Config
-from monitor.errors import UnreachableError
-from monitor.kafka.error_words import name_error, put_into_words
+from monitor.errors import ConfigError, UnreachableError
+from monitor.kafka.error_words import explain_tls_error, name_error, put_into_words
 from monitor.kafka.kafka_python_3_0.coordinator import Member
 from monitor.kafka.kafka_python_3_0.network import TLS_ALERT, NetworkClient, ProducersNetworkClient
 from monitor.kafka.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
-from monitor.kafka.logins import CHECK_IT, LoginFileError, TokenFile, read_passwords_at_logins
-from monitor.kafka.tls_errors import explain_tls_error
+
+_CHECK_IT: Final = (
+    "check the token in kafka.token_file: that it has not expired, and that the brokers accept its issuer"
+)
+
+_BY_PASSWORD: Final = {
+    "PLAIN": SaslMechanismPlain,
+    "SCRAM-SHA-256": SaslMechanismScram,
+    "SCRAM-SHA-512": SaslMechanismScram,
+}
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
@@ -44,6 +60,52 @@ METADATA_MAX_AGE_MS: Final = 10_000
 
 _DISCONNECTED: Final = "socket disconnected"
 _LOGIN: Final = "check kafka.username, its password and kafka.sasl_mechanism"
+
+
+class LoginFileError(SaslAuthenticationFailedError):  # type: ignore[misc]  # kafka-python ships no types
+    """A file has no password or no token. The login fails, and the client tries again. It never shows the content."""
+
+
+def read_passwords_at_logins() -> None:
+    """Let kafka-python call `sasl_plain_password` at each login. It expects a password there, which it would keep."""
+    for name, mechanism in _BY_PASSWORD.items():
+        register_sasl_mechanism(name, partial(_log_in, mechanism), overwrite=True)
+
+
+def _log_in(mechanism: Any, **settings: Any) -> Any:
+    """Return one login with the present password.
+
+    Raises:
+        LoginFileError: the password file cannot be read, is empty, or is not UTF-8.
+    """
+    try:
+        password = settings["sasl_plain_password"]()
+    except ConfigError as error:
+        raise LoginFileError(str(error.problems[0])) from None
+    return mechanism(**settings | {"sasl_plain_password": password.get_secret_value()})
+
+
+class TokenFile(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python ships no types
+    """Reads the token at each login."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def token(self) -> str:
+        """Return the token, without space around it.
+
+        Raises:
+            LoginFileError: the file cannot be read, or has no token.
+        """
+        try:
+            token = self._path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not ASCII"
+            raise LoginFileError(f"kafka.token_file is {self._path} ({reason})") from None
+        if not token.isprintable() or " " in token or not token:
+            raise LoginFileError(f"kafka.token_file is {self._path}, which has no token")
+        return token
 
 
 @dataclass(frozen=True)
@@ -142,7 +204,7 @@ class KafkaConnections:
     @property
     def _login(self) -> str:
         """What to check if the login fails."""
-        return CHECK_IT if "sasl_oauth_token_provider" in self.security else _LOGIN
+        return _CHECK_IT if "sasl_oauth_token_provider" in self.security else _LOGIN
 
     def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
         """Create a client. If this fails, close its network client; otherwise a thread and sockets would remain."""
@@ -220,13 +282,12 @@ def _explain_refusal(error: BaseException, operation: str) -> str | None:
     return explain_tls_error(str(error), "kafka")
 
 
-def build_kafka_connections(config: Config) -> KafkaConnections:
-    """Return the connection settings of the configured Kafka.
+def build_kafka_connections(kafka: KafkaSettings, service: str) -> KafkaConnections:
+    """Return the connection settings of the configured Kafka. `service`: the name of the service.
 
     Raises:
         ConfigError: (exit 2) the password file or a certificate file of Kafka cannot be read.
     """
-    kafka = config.kafka
     require_files(kafka, None)
     read_kafka_password(kafka)
     security: dict[str, object] = {"security_protocol": kafka.security_protocol}
@@ -242,4 +303,4 @@ def build_kafka_connections(config: Config) -> KafkaConnections:
     if kafka.uses_tls:
         files = {"ssl_cafile": kafka.ca_file, "ssl_certfile": kafka.certificate_file, "ssl_keyfile": kafka.key_file}
         security |= {name: str(path) for name, path in files.items() if path is not None}
-    return KafkaConnections(kafka.bootstrap_servers, security, f"location-monitor-{config.service.name}")
+    return KafkaConnections(kafka.bootstrap_servers, security, f"location-monitor-{service}")

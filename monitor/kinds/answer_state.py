@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark
+from monitor.privacy.published_numbers import TimeNumber
 
 Charged = tuple[str, str, int]
 """The key of an answer about a designated time: the monitor's kind and name, and the time (an instant)."""
@@ -29,9 +29,9 @@ class SignedMark(Mark):
 class TimeAnswers:
     """The answers about designated times, by monitor and time. None of them is drawn again."""
 
-    noisy: dict[tuple[str, int], dict[str, tuple[Number, ...]]] = field(default_factory=dict)
+    noisy: dict[tuple[str, int], dict[str, tuple[TimeNumber, ...]]] = field(default_factory=dict)
     """The noisy counts of each location that has any, by tick. They are spent."""
-    signed: dict[tuple[str, int], dict[str, tuple[Number, ...]]] = field(default_factory=dict)
+    signed: dict[tuple[str, int], dict[str, tuple[TimeNumber, ...]]] = field(default_factory=dict)
     """Those of them that the key has signed, as it has signed them.
 
     A record without a signature may give one of them a larger ε, which counts as spent and is not published again.
@@ -41,7 +41,7 @@ class TimeAnswers:
     bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
     """The (shard, number of shards) pairs whose lower bounds were drawn."""
 
-    def spend(self, monitor: str, time: int, location: str, numbers: Sequence[Number]) -> bool:
+    def spend(self, monitor: str, time: int, location: str, numbers: Sequence[TimeNumber]) -> bool:
         """Record noisy counts of a location. Return whether one of them is new.
 
         Of two of one tick, the first noisy count stays, and the larger ε counts. One without its ε spends all.
@@ -59,13 +59,13 @@ class TimeAnswers:
         noisy[location] = tuple(known[tick] for tick in sorted(known))
         return bool(new)
 
-    def sign(self, monitor: str, time: int, location: str, numbers: Iterable[Number]) -> None:
+    def sign(self, monitor: str, time: int, location: str, numbers: Iterable[TimeNumber]) -> None:
         """Record that the key has signed these noisy counts, which are spent."""
         signed = self.signed.setdefault((monitor, time), {})
         by_tick = {number.tick: number for number in (*signed.get(location, ()), *numbers)}
         signed[location] = tuple(by_tick[tick] for tick in sorted(by_tick))
 
-    def find_signed(self, monitor: str, time: int, location: str) -> tuple[Number, ...]:
+    def find_signed(self, monitor: str, time: int, location: str) -> tuple[TimeNumber, ...]:
         """Return the noisy counts of a location that the key has signed, by tick."""
         return self.signed.get((monitor, time), {}).get(location, ())
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from monitor.records.checkpoints import (
     CHECKPOINT,
     Checkpoint,
+    Tree,
     hash_answers,
     make_checkpoint_record,
     name_log,
     read_checkpoint,
 )
-from monitor.records.merkle import Tree
 from monitor.records.output_records import OutputRecord
 from monitor.records.signed_notes import Signer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, get_args
 
-from monitor.client.strength import Strength
+from monitor.client.answer_types import Strength
 from monitor.page.current_places import STATES
 from monitor.values.wording import PEOPLE
 

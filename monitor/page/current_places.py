@@ -15,10 +15,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from monitor.client.answer_types import Answer, State
+from monitor.client.answer_types import Answer, State, Strength
 from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import KnownPlaces
-from monitor.client.strength import Strength
 from monitor.config.registry import Location, Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters

@@ -11,8 +11,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from monitor.client.answer_types import Answer, State
-from monitor.client.strength import Strength
+from monitor.client.answer_types import Answer, State, Strength
 from monitor.config.registry import Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters

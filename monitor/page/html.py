@@ -31,7 +31,7 @@ from monitor.page.scripts_and_styles import Static
 from monitor.privacy.alarm_chances import compute_belief, find_most_noise
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND
-from monitor.values.wording import PRIORS
+from monitor.values.belief import PRIORS
 
 SECONDS: Final = (120, 60, 30, 10, 1)
 """How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""

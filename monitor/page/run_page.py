@@ -88,7 +88,13 @@ def page_command(
     """
     valid = load_valid_config(config_file, environ)
     updates = ConfigUpdates(config_file, environ, valid)
-    parts = PageParts(valid.config, valid.parameters, valid.locations, build_kafka_connections(valid.config), since)
+    parts = PageParts(
+        valid.config,
+        valid.parameters,
+        valid.locations,
+        build_kafka_connections(valid.config.kafka, valid.config.service.name),
+        since,
+    )
     with signals(), ExitStack() as stack:
         out = target.out or Path(stack.enter_context(TemporaryDirectory(prefix="location-page-")))
         server = None if target.address is None else FolderServer(out, *target.address)

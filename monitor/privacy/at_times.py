@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from monitor.errors import PrivacyError
 from monitor.privacy.epsilon import require_drawable
 from monitor.privacy.one_sided_noise import Noise
+from monitor.privacy.published_numbers import TimeNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,7 @@ class AtTimesRule:
         return self.epsilon / self.answers
 
 
-class Number(NamedTuple):
-    """A published noisy count of a location about a designated time: its tick, and its ε.
-
-    `epsilon` is None if the record does not state it, as when every location had one noisy count. It counts as all ε.
-    """
-
-    tick: int
-    noisy_count: int
-    epsilon: Fraction | None
-
-
-def may_answer(rule: AtTimesRule, numbers: Sequence[Number], tick: int) -> bool:
+def may_answer(rule: AtTimesRule, numbers: Sequence[TimeNumber], tick: int) -> bool:
     """Return whether the ε of a location's numbers plus that of the next one is at most ε. If not, it is marked.
 
     The result is False at the tick of a number and before it, because nothing was reported since.
@@ -73,7 +62,7 @@ def may_answer(rule: AtTimesRule, numbers: Sequence[Number], tick: int) -> bool:
     return spent <= rule.epsilon
 
 
-def find_count_start(numbers: Sequence[Number]) -> int | None:
+def find_count_start(numbers: Sequence[TimeNumber]) -> int | None:
     """Return the tick of a location's latest number; None if it has none.
 
     The tick that is decided then counts the people who were reported after that tick's slot, also those whom a number

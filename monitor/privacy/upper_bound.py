@@ -18,24 +18,7 @@ from monitor.errors import PrivacyError
 from monitor.privacy.epsilon import require_drawable
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payment_of_one_person import Charge
-
-
-@dataclass(frozen=True, slots=True)
-class Number(Mark):
-    """The number of one bucket. `tick` is the last slot of the bucket, also if it was drawn at a later tick.
-
-    `until` is the last tick whose window can contain a visit that the number counts.
-    """
-
-    bucket: int
-    """b, under which it was drawn, in slots."""
-    window: int
-    """W, under which it was drawn, in slots."""
-
-    @property
-    def first(self) -> int:
-        """The first slot of the bucket."""
-        return self.tick - self.bucket + 1
+from monitor.privacy.published_numbers import Number
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,22 @@ Owner records and the ledger's first record are in no leaf: they are no answers,
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from operator import itemgetter
 from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import Meta
 
 from monitor.records.fields import UNREADABLE, Tick, Time, Value, check_time, encode, format_time, make_decoder
-from monitor.records.merkle import HASH_BYTES, Tree, hash_leaf
 from monitor.records.output_records import LEDGER, OWNER, TYPE_PREFIX, OutputRecord, make_record
 from monitor.records.signed_notes import Signer, Verifier
+
+HASH_BYTES: Final = 32
+_LEAF: Final = b"\0"
+_NODE: Final = b"\1"
 
 CHECKPOINT: Final = f"{TYPE_PREFIX}checkpoint"
 NOT_IN_THE_TREE: Final = frozenset({CHECKPOINT.encode(), LEDGER.encode(), OWNER.encode()})
@@ -31,6 +34,42 @@ _SIGNED_HEADERS: Final = itemgetter("ce_type", "ce_id", "ce_time")
 _TEXT: Final = re.compile(r"(\S+)\n([1-9][0-9]{0,18})\n(\S+)\ntick (0|-?[1-9][0-9]{0,18}) (\S+)\n")
 
 _Hash = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{43}=$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The Merkle tree of RFC 6962 over published ticks, without the ticks: its size and its right edge.
+
+    `hashes` are the roots of its complete subtrees, the largest first.
+    """
+
+    size: int = 0
+    hashes: tuple[bytes, ...] = ()
+
+    @property
+    def root(self) -> bytes:
+        """The root hash."""
+        if not self.hashes:
+            return sha256().digest()
+        root = self.hashes[-1]
+        for left in self.hashes[-2::-1]:
+            root = sha256(_NODE + left + root).digest()
+        return root
+
+    def append(self, leaf: bytes) -> Tree:
+        """Return the tree with one more leaf, given its hash. It completes as many subtrees as `size` ends in ones."""
+        size, hashes = self.size, list(self.hashes)
+        while size % 2:
+            leaf = sha256(_NODE + hashes.pop() + leaf).digest()
+            size //= 2
+        return Tree(self.size + 1, (*hashes, leaf))
+
+
+def hash_leaf(content: bytes) -> bytes:
+    """Return the hash of a leaf, which may be large."""
+    leaf = sha256(_LEAF)
+    leaf.update(content)
+    return leaf.digest()
 
 
 class Answer(Protocol):
@@ -114,7 +153,7 @@ def make_checkpoint_record(
     """Return the record of a checkpoint. The same tree always has the same bytes."""
     note = signer.sign(write_text(origin, tick, leaf, tree))
     value = encode(CheckpointRecord(_KEY, tick, format_time(as_of), note, tuple(map(_encode, tree.hashes))))
-    digest = hashlib.sha256(value).hexdigest()[:16]
+    digest = sha256(value).hexdigest()[:16]
     return make_record(source, CHECKPOINT, f"{_KEY}/{partition}/{tick}/{digest}", as_of, _KEY, value)
 
 

@@ -7,6 +7,7 @@ Each record has one definition, a `Struct` with its fields in the order of the w
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -16,8 +17,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.records.ids import ID_BYTES
 from monitor.time.instants import format_instant, parse_instant
+
+ID_BYTES: Final = 256
+"""The maximum length of an id, in bytes of UTF-8."""
 
 _R = TypeVar("_R", bound=Struct)
 
@@ -35,6 +38,19 @@ Name = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
 Positive = Annotated[int, Meta(ge=1)]
 Whole = Annotated[int, Meta(ge=0)]
+
+
+def is_identifier(text: str) -> bool:
+    """Return whether a string is 1 to 256 bytes of UTF-8 without control characters."""
+    if not 1 <= len(text) <= ID_BYTES:
+        return False
+    if not text.isascii():
+        try:
+            if len(text.encode()) > ID_BYTES:
+                return False
+        except UnicodeEncodeError:
+            return False
+    return text.isprintable() or not any(unicodedata.category(character) == "Cc" for character in text)
 
 
 class Value(Struct, frozen=True, omit_defaults=True):

@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
 from monitor.errors import TimeError
-from monitor.records.ids import ID_BYTES, is_identifier
+from monitor.records.fields import ID_BYTES, is_identifier
 from monitor.time.instants import format_instant, parse_instant
 
 _LEAST_MICROSECONDS: Final = 10**15

@@ -87,7 +87,7 @@ def prepare_settings(valid: ValidConfig, key: bytes, signer: Signer | None = Non
         ConfigError: (exit 2) a password file is wrong.
     """
     config = valid.config
-    connections, address = build_kafka_connections(config), build_redis_address(config)
+    connections, address = build_kafka_connections(config.kafka, config.service.name), build_redis_address(config)
     needs = list_topic_needs(valid.parameters, config.kafka)
     hasher = PersonHasher(key)
     return Settings(config, valid.parameters, connections, address, hasher, valid.worst, needs, signer=signer)

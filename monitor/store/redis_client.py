@@ -35,7 +35,7 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
 from monitor.errors import ConfigError, FailedError, StoreError, UnreachableError
-from monitor.kafka.tls_errors import explain_tls_error
+from monitor.kafka.error_words import explain_tls_error
 from monitor.time.instants import SECOND
 
 Client = Redis | RedisCluster

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from monitor.privacy.alarm_chances import compute_belief
-from monitor.values.wording import BELIEVED
+from monitor.values.belief import BELIEVED
 
 Level = Literal["useless", "risky", "fine"]
 USELESS: Final = "useless"

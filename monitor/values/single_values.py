@@ -6,11 +6,12 @@ Each validator takes a value from YAML or the environment. It returns the parsed
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import unicodedata
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final
@@ -20,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import LARGEST, SMALLEST, format_epsilon, parse_epsilon
-from monitor.records.ids import ID_BYTES, is_identifier
+from monitor.records.fields import ID_BYTES, is_identifier
 from monitor.records.signed_notes import read_public_key
 from monitor.time.instants import (
     MILLISECOND,
@@ -32,7 +33,9 @@ from monitor.time.instants import (
     parse_instant,
 )
 from monitor.values.person_key import GET_KEY, KEY_FORMAT, is_key
-from monitor.values.similar_names import find_similar
+
+_SIMILARITY: Final = 0.65
+_IGNORED: Final = re.compile(r"[\s_./-]+|(?<!\d)0+(?=\d)")
 
 MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12
@@ -56,6 +59,21 @@ _EPSILON_SCHEMA: Final = {
 }
 _SECRET_SCHEMA: Final = {"type": "string", "writeOnly": True}
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+def find_similar(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name most similar to a word; None if none is similar.
+
+    Names that differ only in case, separators or leading zeros (`p1` and `p001`) are the most similar.
+    """
+    names = list(known)
+    form = _simplify(word)
+    equal = next((name for name in names if _simplify(name) == form), None)
+    return equal or next(iter(difflib.get_close_matches(word, names, n=1, cutoff=_SIMILARITY)), None)
+
+
+def _simplify(name: str) -> str:
+    return _IGNORED.sub("", name).casefold()
 
 
 class Section(BaseModel):

@@ -1,4 +1,4 @@
-"""Durations, chances, amounts and e^ε as reports print them."""
+"""Durations, percentages, amounts and e^ε as reports print them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Final
 
-from monitor.privacy.alarm_chances import compute_belief
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 
 _THREE_DIGITS: Final = Context(prec=3, rounding=ROUND_CEILING)
@@ -16,12 +15,6 @@ _WHOLE_FROM: Final = 100
 
 PEOPLE: Final = "reported infected people"
 """What the people are called who are counted."""
-
-BELIEVED: Final = 0.01
-"""The chance of a visit, before any answer is known, that explains ε in words."""
-
-PRIORS: Final = (BELIEVED, 0.1, 0.5)
-"""The chances of a visit, before any answer is known, that the tables explain ε with."""
 
 
 def spell_duration(duration: int) -> str:
@@ -51,17 +44,6 @@ def format_percent(chance: float) -> str:
 def format_share(share: Fraction) -> str:
     """Format a share as a percentage. Unlike a chance, it can be all or nothing."""
     return f"{100 * share} %" if share in {0, 1} else format_percent(float(share))
-
-
-def describe_belief(epsilon: Fraction) -> str:
-    """Return in words what a reader of answers that cost this ε can learn about one person at most."""
-    after = format_belief(epsilon, BELIEVED)
-    return f"a reader who gave the person's visits a chance of {format_percent(BELIEVED)} gives them {after} at most"
-
-
-def format_belief(epsilon: Fraction, before: float) -> str:
-    """Format the largest chance that answers of this ε can raise the chance `before` to."""
-    return format_percent(compute_belief(epsilon, before))
 
 
 def format_amount(amount: float) -> str:

@@ -69,6 +69,21 @@ AROUND: Final = ("onesided", "client", "audit", "operate", "page")
 READERS: Final = ("client", "page", "audit")
 """What reads the answers. It runs where there is no Redis and no person key."""
 
+CLIENT_ARITHMETIC: Final = {f"monitor.privacy{name}" for name in ("", ".epsilon", ".over_time", ".published_numbers")}
+"""What a subscriber computes: exact ε, the p-value of an alarm, and the numbers that records repeat."""
+
+CLIENT_CONFIG: Final = {
+    "monitor.config",
+    *(
+        f"monitor.config.{name}"
+        for name in (
+            *("yaml_file", "environment", "read_sections", "sections", "describe_problems"),
+            *("kafka_and_redis", "secret_values", "registry", "csv_table", "bounded_lines"),
+        )
+    ),
+}
+"""What reads the sections of a configuration that a subscriber needs, its registry, and the secrets of Kafka."""
+
 
 def find_layer(module: str) -> str:
     """Return the entry of LAYERS that contains a module: "store" for monitor.store.keys."""
@@ -184,6 +199,16 @@ def test_reader_loads_no_service(reader: str) -> None:
     modules = [module for module in graph if find_layer(module) == reader]
     reached = find_reachable(graph, modules)
     assert [module for module in sorted(reached) if find_layer(module) in SERVICE_ROOMS] == []
+
+
+def test_client_loads_what_records_need() -> None:
+    """`import monitor.client` loads each kind's record alone, no arithmetic of noise, and no whole configuration."""
+    graph = read_graph(ROOT)
+    reached = find_reachable(graph, ["monitor.client"])
+    of_kinds = {module for module in reached if find_layer(module) == "kinds" and module.count(".") == 3}
+    assert {module.rpartition(".")[2] for module in of_kinds} == {"record", "record_of_designated_times"}
+    assert {module for module in reached if find_layer(module) == "privacy"} <= CLIENT_ARITHMETIC
+    assert {module for module in reached if find_layer(module) == "config"} <= CLIENT_CONFIG
 
 
 @pytest.mark.parametrize(

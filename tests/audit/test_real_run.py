@@ -108,7 +108,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
 def _follow(config: Path, report: AuditReport) -> None:
     """Check that the standing auditor proves the same ticks from the topics, and keeps only a part of the visits."""
     loaded = load_config(config, {})
-    kafka, topics = build_kafka_connections(loaded), loaded.kafka.topics
+    kafka, topics = build_kafka_connections(loaded.kafka, loaded.service.name), loaded.kafka.topics
     kept = 0
     facts, visits = KafkaTopics(kafka.create_admin), partial(open_input, kafka)
     sources = Sources(topics.alerts, kafka.create_consumer, facts.read_topic_id, facts.log_ends, topics.visits, visits)

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
+from monitor.kinds.dwell.decide import estimate
 from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
@@ -41,7 +42,7 @@ def bound(location: str, tick: int, numbers: int, *, missing: bool = False, hour
         source="town",
         monitor="curve",
         location_id=location,
-        rule=rule,
+        epsilon=rule.answer_epsilon,
         tick=tick,
         as_of=SLOTS.as_of(tick),
         window_start=SLOTS.start(tick - rule.window + 1),
@@ -115,5 +116,5 @@ def dwell(time: int, totals: SumAndCount | None) -> OutputRecord:
         epsilon=Fraction(1),
         longest=3_600,
         per_person=1,
-        totals=totals,
+        totals=None if totals is None else estimate(totals),
     )

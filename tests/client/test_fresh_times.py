@@ -15,7 +15,8 @@ from monitor.client.fold_records import SubscriberView
 from monitor.client.known_places import KnownPlaces
 from monitor.client.watch import describe_view
 from monitor.kinds.at_times.record import LaterCount
-from monitor.privacy.at_times import AtTimesRule, Number, find_count_start, may_answer
+from monitor.privacy.at_times import AtTimesRule, find_count_start, may_answer
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, format_instant, to_instant
 from tests.client.records import REGISTRY, SLOTS, snapshot
@@ -28,7 +29,7 @@ FIRST = 2
 
 
 def publish(
-    tick: int, *numbers: Number, since: int | None = None, answers: int = 2, complete: bool = True
+    tick: int, *numbers: TimeNumber, since: int | None = None, answers: int = 2, complete: bool = True
 ) -> OutputRecord:
     """Return a snapshot with these noisy counts of the market, which counts it since the tick `since`."""
     later = tuple(LaterCount(*number) for number in numbers[1:])
@@ -44,13 +45,13 @@ def list_snapshots(draws: random.Random, rule: AtTimesRule) -> Iterator[tuple[Ou
     def count(after: int, up_to: int) -> int:
         return len({who for who, stamp in reports if after < stamp <= up_to})
 
-    numbers: list[Number] = []
+    numbers: list[TimeNumber] = []
     for tick in range(FIRST, 7):
         complete, since = draws.random() < 0.8, find_count_start(numbers)
         counts = complete and may_answer(rule, numbers, tick)
         found = count(-1 if since is None else since, tick) + draws.choice([0, 0, 1])
         if counts and found >= rule.threshold:
-            numbers.append(Number(tick, found, rule.answer_epsilon))
+            numbers.append(TimeNumber(tick, found, rule.answer_epsilon))
         start = since if counts else None
         yield publish(tick, *numbers, since=start, answers=rule.answers, complete=complete), count
 
@@ -84,7 +85,7 @@ def test_bounds_about_a_time_are_certain() -> None:
     assert min(states.values()) > 100
 
 
-NINE, EIGHT = Number(3, 9, HALF), Number(5, 8, HALF)
+NINE, EIGHT = TimeNumber(3, 9, HALF), TimeNumber(5, 8, HALF)
 TWO_ALARMS = "at most 17 (8 of them since the alarm before, perhaps 8 or more)"
 READ = {
     "an alarm": (publish(3, NINE), ("noisy_count", 3, 9, None, None), "at most 9 (perhaps 8 or more)"),

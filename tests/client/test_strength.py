@@ -8,8 +8,7 @@ import pytest
 
 from monitor.client.answer_types import Answer
 from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
-from monitor.client.strength import count_draws, judge_strength
+from monitor.client.known_places import KnownPlaces, count_draws, judge_strength
 from monitor.time.instants import HOUR, YEAR
 from tests.client.records import REGISTRY, SLOTS, over_time, snapshot
 

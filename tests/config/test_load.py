@@ -15,7 +15,7 @@ from monitor.errors import EXIT_USAGE, ConfigError
 from monitor.kinds.at_times.monitor import AtTimesMonitor
 from monitor.kinds.over_time.monitor import OverTimeMonitor
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from monitor.values.similar_names import find_similar
+from monitor.values.single_values import find_similar
 from tests.config.conftest import ABSENT
 
 

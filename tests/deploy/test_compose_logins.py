@@ -86,7 +86,8 @@ class Guarded:
         """Return the connections of a user. `changes`: other values of `kafka`."""
         login = {"USERNAME": user, "PASSWORD": self.passwords[f"KAFKA_{user.upper()}_PASSWORD"]} | changes
         environ = self.environ("page") | {f"{PREFIX}{key}": value for key, value in login.items()}
-        return build_kafka_connections(load_config(self.config_file, environ))
+        config = load_config(self.config_file, environ)
+        return build_kafka_connections(config.kafka, config.service.name)
 
 
 def run_shimmed(folder: Path, words: list[str], login: str) -> list[str]:

@@ -25,8 +25,7 @@ from pydantic import SecretStr
 
 from monitor.config.load import load_config
 from monitor.errors import UnreachableError
-from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.logins import read_passwords_at_logins
+from monitor.kafka.connections import KafkaConnections, read_passwords_at_logins
 from monitor.kafka.topics import find_topics
 from monitor.operate.servers.jars import fetch_kafka, find_java, find_lock
 from monitor.operate.servers.kafka import archive_options

@@ -19,9 +19,9 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
-from monitor.privacy.at_times import Number
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.charges_record import Charges
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
 from monitor.records.owner_record import make_ledger_record, make_owner_record
@@ -218,17 +218,17 @@ def test_numbers_about_a_time_are_spent() -> None:
     """Numbers of a location gather by tick; of two of one tick the larger ε counts. One without its ε spends all."""
     half, third, numbers = Fraction(1, 2), Fraction(1, 3), TimeAnswers()
     spend = partial(numbers.spend, "noon", 100, "place-0")
-    assert spend([Number(5, 9, third)])
-    assert spend([Number(3, 7, third), Number(5, 9, third)])
-    assert not spend([Number(5, 8, half)])
-    assert not spend([Number(5, 8, third)])
-    assert numbers.noisy["noon", 100]["place-0"] == (Number(3, 7, third), Number(5, 9, half))
-    numbers.sign("noon", 100, "place-0", [Number(5, 9, third)])
-    assert not spend([Number(3, 7, None)])
-    assert not spend([Number(8, 7, None)])
-    assert not spend([Number(5, 9, None)])
-    assert numbers.noisy["noon", 100]["place-0"] == (Number(3, 7, None), Number(5, 9, half))
-    assert numbers.find_signed("noon", 100, "place-0") == (Number(5, 9, third),)
+    assert spend([TimeNumber(5, 9, third)])
+    assert spend([TimeNumber(3, 7, third), TimeNumber(5, 9, third)])
+    assert not spend([TimeNumber(5, 8, half)])
+    assert not spend([TimeNumber(5, 8, third)])
+    assert numbers.noisy["noon", 100]["place-0"] == (TimeNumber(3, 7, third), TimeNumber(5, 9, half))
+    numbers.sign("noon", 100, "place-0", [TimeNumber(5, 9, third)])
+    assert not spend([TimeNumber(3, 7, None)])
+    assert not spend([TimeNumber(8, 7, None)])
+    assert not spend([TimeNumber(5, 9, None)])
+    assert numbers.noisy["noon", 100]["place-0"] == (TimeNumber(3, 7, None), TimeNumber(5, 9, half))
+    assert numbers.find_signed("noon", 100, "place-0") == (TimeNumber(5, 9, third),)
 
 
 def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
@@ -238,7 +238,7 @@ def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
     """
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
-    state.times.noisy = {("noon", 100): {"place-0": (Number(1, 2, None),)}, ("noon", 200): {}}
+    state.times.noisy = {("noon", 100): {"place-0": (TimeNumber(1, 2, None),)}, ("noon", 200): {}}
     state.forget(10, mark_lifetime=6, oldest_time=200)
     assert [mark.tick for mark in state.find_marks("zoo", "place-0")] == [5, 9]
     assert list(state.times.noisy) == [("noon", 200)]

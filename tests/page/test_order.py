@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from monitor.client.answer_types import NOTHING, About, Answer
-from monitor.client.strength import Strength
+from monitor.client.answer_types import NOTHING, About, Answer, Strength
 from monitor.config.registry import Location
 from monitor.page.current_places import Place
 from monitor.page.html import sort_places

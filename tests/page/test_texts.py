@@ -11,8 +11,7 @@ from typing import get_args
 
 import pytest
 
-from monitor.client.answer_types import About, Answer, Reason, State
-from monitor.client.strength import Strength
+from monitor.client.answer_types import About, Answer, Reason, State, Strength
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.page.current_places import MARKS, STATES
 from monitor.page.languages import Words, build_texts, read_texts

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from monitor.privacy.at_times import AtTimesRule, Number, find_count_start, may_answer, step
+from monitor.privacy.at_times import AtTimesRule, find_count_start, may_answer, step
 from monitor.privacy.one_sided_noise import Noise
+from monitor.privacy.published_numbers import TimeNumber
 from tests.privacy.exact_loss import Law, Mechanism, one_sided, worst_ratio
 from tests.privacy.laws import laws_of
 
@@ -37,7 +38,7 @@ class Record(NamedTuple):
 
 
 World = frozenset[Record]
-Numbers = tuple[Number, ...]
+Numbers = tuple[TimeNumber, ...]
 Counts = tuple[int, ...]
 """The count of a tick without a number, and after a number of each earlier tick."""
 Start = Callable[[Numbers], int | None]
@@ -76,7 +77,7 @@ def mechanism_of(unit: Fraction, start: Start = find_count_start) -> Mechanism:
         since = start(numbers)
         count, epsilon = counts[0 if since is None else since + 1], rule.answer_epsilon
         return {
-            z: (chance, numbers if z is None else (*numbers, Number(tick, 0, epsilon)))
+            z: (chance, numbers if z is None else (*numbers, TimeNumber(tick, 0, epsilon)))
             for z, chance in law_of((rule, count)).items()
         }
 
@@ -211,10 +212,10 @@ class TestMutants:
 def test_marked_locations() -> None:
     """A location is marked up to the tick of a number, by a number without its ε, and when less than ε/k is left."""
     half, rule = Fraction(1, 2), AtTimesRule(Fraction(1), 1, 2)
-    first, second = Number(3, 9, half), Number(5, 4, half)
+    first, second = TimeNumber(3, 9, half), TimeNumber(5, 4, half)
     assert [may_answer(rule, (first,), tick) for tick in (2, 3, 4)] == [False, False, True]
     assert not may_answer(rule, (first, second), 9)
-    assert not may_answer(rule, (Number(3, 9, None),), 9)
+    assert not may_answer(rule, (TimeNumber(3, 9, None),), 9)
     assert not may_answer(AtTimesRule(Fraction(1), 1), (first,), 9)
     assert may_answer(AtTimesRule(Fraction(3, 2), 1, 3), (first, second), 9)
     assert find_count_start((second, first)) == 5

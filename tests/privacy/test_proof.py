@@ -16,9 +16,10 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.privacy import at_times, over_time
-from monitor.privacy.at_times import AtTimesRule, Number
+from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.payment_of_one_person import compute_most_answers
+from monitor.privacy.published_numbers import TimeNumber
 from tests.needed_programs import find_program
 
 pytestmark = pytest.mark.long
@@ -236,13 +237,13 @@ def test_marks_at_times_are_as_proven(extracted: Path) -> None:
     """A location is marked, and its count begins, as proven, after all tiny sequences of numbers and random ones."""
     rng, half = np.random.default_rng(12), Fraction(1, 2)
     tiny = [
-        (AtTimesRule(epsilon, 1, answers), tuple(map(Number, ticks, ticks, epsilons)), 4)
+        (AtTimesRule(epsilon, 1, answers), tuple(map(TimeNumber, ticks, ticks, epsilons)), 4)
         for epsilon, answers, size in product((half, Fraction(1), Fraction(3, 2)), (1, 2, 3), range(4))
         for ticks in product(range(1, 6), repeat=size)
         for epsilons in product((None, half, Fraction(1, 3)), repeat=size)
     ]
     random = [
-        (AtTimesRule(Fraction(top, 7), 1, answers), tuple(Number(tick, 1, Fraction(1, part)) for tick in ticks), 20)
+        (AtTimesRule(Fraction(top, 7), 1, answers), tuple(TimeNumber(tick, 1, Fraction(1, part)) for tick in ticks), 20)
         for top, answers, part, *ticks in rng.integers(1, (40, 9, 30, *[21] * 5), (50_000, 8)).tolist()
     ]
     lines, expected = [], []

@@ -11,7 +11,8 @@ import pytest
 
 from monitor.errors import PrivacyError
 from monitor.privacy.over_time import Mark
-from monitor.privacy.upper_bound import BucketRule, Number, add_up, compute_most_numbers, draw, may_draw
+from monitor.privacy.published_numbers import Number
+from monitor.privacy.upper_bound import BucketRule, add_up, compute_most_numbers, draw, may_draw
 from tests.privacy.exact_loss import one_sided
 
 ONE, Q, CAP = Fraction(1), Fraction(1, 2), 4

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Final, NamedTuple
 
-from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.time.instants import HOUR, MINUTE, SECOND
 from tests.builders import ORIGIN, build_visit
 
@@ -77,7 +77,7 @@ HOT: Final = Cell(-1)
 RANKED: Final = PEOPLE + 1
 """The highest noisy count of hot spots that is enumerated; the law is memoryless, so higher ones have equal ratios."""
 
-State = tuple[Mark, ...] | tuple[Number, ...]
+State = tuple[Mark, ...] | tuple[TimeNumber, ...]
 """The state of a cell in the ledger: its marks, or its noisy counts about a designated time."""
 
 

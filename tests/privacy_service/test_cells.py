@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark
+from monitor.privacy.published_numbers import TimeNumber
 from tests.privacy_service.town import Town
 
 pytestmark = pytest.mark.long
@@ -26,7 +26,7 @@ TIME = 90
 def states_of(town: Any, cell: Any) -> list[Any]:
     """Return the state without answers, and a state with a running answer."""
     if cell.time is not None:
-        return [(), (Number(1, town.cap, None),)]
+        return [(), (TimeNumber(1, town.cap, None),)]
     return [(), (Mark(1, town.cap, town.answer_epsilon, town.mark_lifetime),)]
 
 

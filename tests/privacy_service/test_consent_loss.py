@@ -30,7 +30,7 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
-from monitor.privacy.at_times import Number
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE
 from monitor.time.schedule import Schedule
@@ -165,7 +165,7 @@ def law(
         walk = Walk(scripts.pop(), sign)
         decider = Decider(town, [0], walk)
         state = LedgerState(
-            times=TimeAnswers(noisy={("noon", instant): dict.fromkeys(marked, (Number(0, CAP, None),))})
+            times=TimeAnswers(noisy={("noon", instant): dict.fromkeys(marked, (TimeNumber(0, CAP, None),))})
         )
         question = decider.build_questions(tick, state)[0]
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, (), {instant: np.array(counts)})

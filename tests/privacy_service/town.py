@@ -31,8 +31,8 @@ from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, S
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
-from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
@@ -264,7 +264,7 @@ class Town:
                 ledger.spend("stations", PLACES[cell.row], cast("tuple[Mark, ...]", state))
             elif state:
                 noisy = ledger.times.noisy.setdefault(("noon", ORIGIN + cell.time * MINUTE), {})
-                noisy[PLACES[cell.row]] = cast("tuple[Number, ...]", state)
+                noisy[PLACES[cell.row]] = cast("tuple[TimeNumber, ...]", state)
         return ledger
 
     def _states_of(self, ledger: LedgerState) -> dict[Cell, State]:

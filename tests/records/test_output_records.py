@@ -18,8 +18,9 @@ from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot, LaterCount,
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert, make_over_time_record
 from monitor.operate.schema.build_schemas import build_alerts_schema
 from monitor.operate.schema.examples import Example, make_examples
-from monitor.privacy.at_times import AtTimesRule, Number, may_answer
+from monitor.privacy.at_times import AtTimesRule, may_answer
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.charges_record import Charges, PlaceCharges, TimeCharges
 from monitor.records.fields import Value, encode, make_decoder
 from monitor.records.output_records import LEDGER, OWNER, CloudEventHeaders, OutputRecord
@@ -259,7 +260,7 @@ def test_numbers_of_a_location_are_read_back() -> None:
     """Noisy counts of a location fit the schema and are read back. One alone has the bytes that it always had."""
     alone = at_times({"駅": (99, 31)})
     assert alone.value.decode().endswith('"noisy_counts":{"駅":{"tick":99,"noisy_count":31}}}')
-    assert read(alone).noisy_counts["駅"].numbers == (Number(99, 31, None),)
+    assert read(alone).noisy_counts["駅"].numbers == (TimeNumber(99, 31, None),)
     quarter, since = Fraction(1, 4), "2026-11-20T08:00:00Z"
     record = at_times({"駅": (97, 31, quarter, (LaterCount(99, 20, quarter),), since)}, answers_per_time=2)
     assert (
@@ -267,7 +268,7 @@ def test_numbers_of_a_location_are_read_back() -> None:
         f'"counted_since":"{since}"}}}},"answers_per_time":2}}'
     ) in record.value.decode()
     SCHEMA.validate(json.loads(record.value))
-    assert read(record).noisy_counts["駅"].numbers == (Number(97, 31, quarter), Number(99, 20, quarter))
+    assert read(record).noisy_counts["駅"].numbers == (TimeNumber(97, 31, quarter), TimeNumber(99, 20, quarter))
     for old, new in ((b'"tick":99', b'"tick":97'), (b'20T08:00:00Z"}}', b'20T24:30:00Z"}}')):
         assert old in record.value
         with pytest.raises(msgspec.ValidationError):
@@ -287,7 +288,7 @@ def test_numbers_add_up_to_a_bound() -> None:
             people = [stamp for stamp in stamps if stamp <= 100]
             starts = (0, *ticks)
             counts = [sum(low < stamp <= high for stamp in people) for low, high in pairwise(starts)]
-            numbers = [Number(tick, count, half) for tick, count in zip(ticks, counts, strict=True)]
+            numbers = [TimeNumber(tick, count, half) for tick, count in zip(ticks, counts, strict=True)]
             earlier = [number for number in numbers if number.tick < 100]
             since = "2026-11-20T08:00:00Z" if earlier and may_answer(rule, earlier, 100) else msgspec.UNSET
             later = tuple(LaterCount(*number) for number in numbers[1:])

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.operate.schema.build_schemas import build_visits_schema
-from monitor.records.ids import is_identifier
+from monitor.records.fields import is_identifier
 from monitor.records.visits import Fault, Reason, Visit, open_record, read_visit
 from monitor.time.instants import parse_instant
 

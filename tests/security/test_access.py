@@ -89,7 +89,7 @@ def test_client_certificate_is_accepted(
         redis_by_password(certificates, tmp_path, guarded_redis),
     )
     config = load_config(configure(tmp_path, kafka, stored), {})
-    connections = build_kafka_connections(config)
+    connections = build_kafka_connections(config.kafka, config.service.name)
     with closing(connections.create_admin()) as admin:
         admin.create_topics({"mutual": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
     with closing(connections.create_producer()) as producer:

@@ -17,7 +17,7 @@ from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Stamps
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
-from monitor.privacy.at_times import Number
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.instants import parse_instant
@@ -125,7 +125,7 @@ def test_earlier_number_marks_its_location(
     """A number without its ε, as of an old ledger, and one after which less than ε/k is left, mark their location."""
     (noon,) = select(parameters, AtTimes)
     parameters = replace_monitors(parameters, at_times=(replace(noon, answers=answers),))
-    number = Number(12, 4, epsilon)
+    number = TimeNumber(12, 4, epsilon)
     state = LedgerState(times=TimeAnswers(noisy={ABOUT: {"place-0": (number,)}}))
     decision = decide(Decider(parameters, [0], noise), 16, state, PEOPLE)
     shown = {"tick": 12, "noisy_count": 4} | ({} if epsilon is None else {"epsilon": str(epsilon)})
@@ -136,7 +136,7 @@ def test_earlier_number_marks_its_location(
 def test_number_of_this_tick_marks_its_location(parameters: Parameters, noise: Any) -> None:
     """A location with a number of this tick or a later one, as after a change of partitions, is not evaluated."""
     for tick in (14, 15):
-        number = Number(tick, 4, Fraction(1, 2))
+        number = TimeNumber(tick, 4, Fraction(1, 2))
         state = LedgerState(times=TimeAnswers(noisy={ABOUT: {"place-0": (number,)}}))
         decision = decide(Decider(parameters, [0], noise), 14, state, PEOPLE)
         assert list_noisy_counts(decision)["place-0"] == {"tick": tick, "noisy_count": 4, "epsilon": HALF}

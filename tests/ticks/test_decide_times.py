@@ -12,7 +12,7 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
-from monitor.privacy.at_times import Number
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.ticks.collect_answers import Decider
 from monitor.time.instants import parse_instant
 from tests.ticks.deciding import decide_complete, list_keys, read, value_of
@@ -144,6 +144,6 @@ class TestAtTimes:
     def test_removed_location_stays_marked(self, parameters: Parameters, noise: Any) -> None:
         """A location that left the registry is not listed but stays marked, in case it returns."""
         noon = parse_instant(NOON)
-        state = LedgerState(times=TimeAnswers(noisy={("noon", noon): {"place-9": (Number(12, 4, None),)}}))
+        state = LedgerState(times=TimeAnswers(noisy={("noon", noon): {"place-9": (TimeNumber(12, 4, None),)}}))
         assert value_of(decide_complete(Decider(parameters, [0], noise), 13, state).records[0])["noisy_counts"] == {}
-        assert state.times.noisy["noon", noon] == {"place-9": (Number(12, 4, None),)}
+        assert state.times.noisy["noon", noon] == {"place-9": (TimeNumber(12, 4, None),)}

@@ -54,7 +54,7 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str]) -> au
     """
     files = list_configs(config_files)
     config = load_config(files[0], environ)
-    kafka = build_kafka_connections(config)
+    kafka = build_kafka_connections(config.kafka, config.service.name)
     with closing(KafkaTopics(partial(_open, kafka.create_admin))) as facts:
         sources = _make_sources(config, kafka, facts)
         try:
@@ -85,7 +85,7 @@ def follow_topics(
     result = None if options.result is None else _open_result(options.result, config)
     if config.auditor.cosign_key_file is not None and result is None:
         log.warning("auditor.cosign_key_file is not used: the file of --result would have the cosignatures")
-    kafka = build_kafka_connections(config)
+    kafka = build_kafka_connections(config.kafka, config.service.name)
     metrics, health = AuditMetrics(), Health()
     facts = KafkaTopics(partial(_open, kafka.create_admin))
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)

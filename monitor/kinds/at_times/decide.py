@@ -16,7 +16,7 @@ from monitor.kinds.base.decide_designated_times import TimedDecider
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import COMPLETE_FROM_START, Question
 from monitor.privacy import at_least, at_times
-from monitor.privacy.at_times import Number
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.fields import format_time
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.unknown_causes import NOT_SIGNED
@@ -127,7 +127,7 @@ class AtTimesDecider(TimedDecider[AtTimes]):
         places, drawn = at_times.step(monitor.rule, marked, counts, self._noise)
         for row, count in zip(rows[places].tolist(), drawn.tolist(), strict=True):
             # With one noisy count per location, a record does not state its ε: it is the whole ε.
-            number = Number(tick, count, monitor.rule.answer_epsilon if monitor.answers > 1 else None)
+            number = TimeNumber(tick, count, monitor.rule.answer_epsilon if monitor.answers > 1 else None)
             if ids[row] not in noisy:
                 answered.append(row)
             state.times.spend(*about, ids[row], (number,))

@@ -27,9 +27,10 @@ from monitor.kinds.record_sizes import (
     measure_locations,
 )
 from monitor.kinds.timing import Timing
-from monitor.privacy.at_times import AtTimesRule, Number
+from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.privacy.payment_of_one_person import Charge, charge_at_times
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.time.schedule import Schedule
 from monitor.values.single_values import Epsilon, Section, WholeNumber
 
@@ -120,13 +121,13 @@ class AtTimes(Timed):
             )
 
     def measure_with_numbers(
-        self, registry: Registry, noisy: Mapping[tuple[str, int], Mapping[str, Sequence[Number]]], as_of: int
+        self, registry: Registry, noisy: Mapping[tuple[str, int], Mapping[str, Sequence[TimeNumber]]], as_of: int
     ) -> int:
         """Return the maximum bytes of a snapshot about a live time that has numbers, which may be more than k."""
         times = (noisy.get((self.name, time)) for time in self.list_live_times(as_of))
         return max((self._measure_numbers(registry, numbers) for numbers in times if numbers), default=0)
 
-    def _measure_numbers(self, registry: Registry, numbers: Mapping[str, Sequence[Number]]) -> int:
+    def _measure_numbers(self, registry: Registry, numbers: Mapping[str, Sequence[TimeNumber]]) -> int:
         """Return the maximum bytes of a snapshot with these numbers of a time, by location."""
         sizes, places = self._measure_places(registry), measure_locations(registry)
         for location, own in numbers.items():
@@ -136,7 +137,7 @@ class AtTimes(Timed):
                 sizes[row] = places[row] + bounds + _SINCE + sum(map(self._measure_number, own)) + rest
         return int(self._measure_shards(registry, sizes).max())
 
-    def _measure_number(self, number: Number) -> int:
+    def _measure_number(self, number: TimeNumber) -> int:
         """Return the maximum bytes of a published number. One without its ε costs the whole ε of its record."""
         return _NUMBER + len(format_epsilon(number.epsilon or self.epsilon))
 

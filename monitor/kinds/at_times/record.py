@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.base.record_of_designated_times import CompleteOrUnknown, DesignatedTime, RegistryDigest
-from monitor.privacy.at_times import Number
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.fields import (
     Epsilon,
     Location,
@@ -74,10 +74,10 @@ class NoisyCount(Struct, frozen=True, omit_defaults=True):
             raise ValueError("the noisy counts of a location are not in the order of their ticks")
 
     @property
-    def numbers(self) -> tuple[Number, ...]:
+    def numbers(self) -> tuple[TimeNumber, ...]:
         """The noisy counts, by tick."""
-        later = (Number(one.tick, one.noisy_count, one.epsilon) for one in self.later)
-        return Number(self.tick, self.noisy_count, self.epsilon), *later
+        later = (TimeNumber(one.tick, one.noisy_count, one.epsilon) for one in self.later)
+        return TimeNumber(self.tick, self.noisy_count, self.epsilon), *later
 
     @property
     def upper_bound(self) -> int:

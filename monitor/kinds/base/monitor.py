@@ -20,9 +20,9 @@ from monitor.kinds.base.charged_times import ChargedTimes
 from monitor.kinds.facts import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.timing import Timing
-from monitor.privacy.at_times import Number
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.payment_of_one_person import Charge
+from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.charges_record import PlaceCharges
 from monitor.time.slot_grid import SlotGrid
 from monitor.values.single_values import Epsilon, Name, Section
@@ -73,7 +73,7 @@ class Monitor(ABC):
         return 0
 
     def measure_with_numbers(
-        self, registry: Registry, noisy: Mapping[tuple[str, int], Mapping[str, Sequence[Number]]], as_of: int
+        self, registry: Registry, noisy: Mapping[tuple[str, int], Mapping[str, Sequence[TimeNumber]]], as_of: int
     ) -> int:
         """Return the maximum bytes of a record of the tick with this as_of that repeats published numbers; 0 if none.
 

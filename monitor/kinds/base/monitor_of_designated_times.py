@@ -25,6 +25,7 @@ from monitor.values.single_values import Epsilon, PositiveDuration, Timezone, ma
 from monitor.values.whole_slots import report_too_short
 
 _SECONDS_PER_HOUR: Final = 60 * 60
+
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
 # Times of day n days apart are closest if the offset from UTC rises in between. Whether it can rise depends on the
 # dates of the changes. 40 years contain all weekdays and leap years of fixed rules, which repeat every 28 years until

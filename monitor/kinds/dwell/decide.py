@@ -7,10 +7,11 @@ from dataclasses import replace
 from monitor.kinds.base.decide_designated_times import TotalDecider
 from monitor.kinds.base.record_of_designated_times import DesignatedTime
 from monitor.kinds.dwell.monitor import Dwell
-from monitor.kinds.dwell.record import make_dwell_record
+from monitor.kinds.dwell.record import NoisyTotals, make_dwell_record
 from monitor.kinds.evidence import Evidence
 from monitor.kinds.facts import Question
 from monitor.privacy import dwell
+from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.output_records import OutputRecord
 
 
@@ -29,6 +30,12 @@ class DwellDecider(TotalDecider[Dwell]):
         if evidence is not None:
             shards = range(self._parameters.registry.shards)
             stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])
-            totals = dwell.step(rule, stays, self._noise)
+            totals = estimate(dwell.step(rule, stays, self._noise))
         kept = {"longest": rule.longest, "per_person": rule.per_person}
         return make_dwell_record(**asked, **kept, epsilon=rule.epsilon, totals=totals)
+
+
+def estimate(totals: SumAndCount) -> NoisyTotals:
+    """Return the totals with their estimates: the number of visits, and their mean length in seconds."""
+    mean = totals.mean
+    return NoisyTotals(totals.above_low, totals.below_high, float(totals.count), None if mean is None else float(mean))

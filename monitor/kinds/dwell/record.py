@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, ClassVar, Final, Literal, Unpack
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Unpack
 
 from msgspec import Meta
 
@@ -15,7 +15,6 @@ from monitor.kinds.base.record_of_designated_times import (
     describe_total,
     make_total_record,
 )
-from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.fields import Epsilon, Positive
 from monitor.records.output_records import TYPE_PREFIX, OutputRecord
 from monitor.time.instants import SECOND, format_duration
@@ -76,25 +75,33 @@ class DwellSnapshot(TotalSnapshot, frozen=True):
         self.record_draw(state, self.epsilon)
 
 
+class NoisyTotals(NamedTuple):
+    """The two totals with noise, and the estimates that follow from them, as in a `DwellSnapshot`."""
+
+    visit_seconds: int
+    spare_seconds: int
+    visits: float
+    mean_seconds: float | None
+
+
 def make_dwell_record(
     *,
     epsilon: Fraction,
     longest: int,
     per_person: int,
-    totals: SumAndCount | None,
+    totals: NoisyTotals | None,
     **asked: Unpack[DesignatedTime],
 ) -> OutputRecord:
     """Return the record of a designated time; `totals` is None if the input is not complete. `longest`: seconds."""
-    mean = None if totals is None else totals.mean
     value = DwellSnapshot(
         **describe_total("dwell", asked, complete=totals is not None),
         noise="two_sided",
         epsilon=epsilon,
         longest_visit_seconds=longest,
         visits_per_person=per_person,
-        visit_seconds=None if totals is None else totals.above_low,
-        spare_seconds=None if totals is None else totals.below_high,
-        visits=None if totals is None else float(totals.count),
-        mean_seconds=None if mean is None else float(mean),
+        visit_seconds=None if totals is None else totals.visit_seconds,
+        spare_seconds=None if totals is None else totals.spare_seconds,
+        visits=None if totals is None else totals.visits,
+        mean_seconds=None if totals is None else totals.mean_seconds,
     )
     return make_total_record(asked, value)

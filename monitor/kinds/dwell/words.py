@@ -11,9 +11,8 @@ from monitor.kinds.base.examples import GRID, NOON, REGISTRY, SOURCE, AnswerExam
 from monitor.kinds.base.words import Note
 from monitor.kinds.base.words_of_designated_times import TimedWords
 from monitor.kinds.dwell.monitor import DwellMonitor
-from monitor.kinds.dwell.record import make_dwell_record
+from monitor.kinds.dwell.record import NoisyTotals, make_dwell_record
 from monitor.privacy.payment_of_one_person import Charge
-from monitor.privacy.sum_and_count import SumAndCount
 from monitor.time.instants import SECOND, format_duration
 from monitor.values.wording import format_amount, spell_duration
 
@@ -43,7 +42,7 @@ class DwellWords(TimedWords[DwellMonitor]):
             epsilon=Fraction(1),
             longest=7_200,
             per_person=1,
-            totals=SumAndCount(60_000, 84_000, 0, 7_200),
+            totals=NoisyTotals(60_000, 84_000, 20.0, 3_000.0),
         )
         yield AnswerExample("complete", "About 20 visits of 50 minutes.", record)
 

@@ -25,6 +25,7 @@ from monitor.values.single_values import WholeNumber
 
 LARGEST_OF_ONE_PLACE: Final = 1_000_000
 """The maximum bytes of a place's record, which is written at every tick. Brokers accept this size by default."""
+
 _PLACE_OVERHEAD: Final = 4_096  # the id of the place occurs up to four times, with escaped quotes
 _MARK: Final = len('{"tick":,"noisy_count":,"epsilon":"","until":},') + 2 * TICK_BYTES + NOISY_COUNT_BYTES
 

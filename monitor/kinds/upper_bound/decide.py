@@ -17,7 +17,8 @@ from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy import upper_bound
 from monitor.privacy.one_sided_noise import Noise
 from monitor.privacy.over_time import Mark
-from monitor.privacy.upper_bound import BucketRule, Number
+from monitor.privacy.published_numbers import Number
+from monitor.privacy.upper_bound import BucketRule
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.unknown_causes import FACTS_MISSING, LEDGER_LOST
 
@@ -144,7 +145,7 @@ class UpperBoundDecider(MonitorDecider[UpperBound]):
             source=parameters.name,
             monitor=self.monitor.name,
             location_id=place.location,
-            rule=rule,
+            epsilon=rule.answer_epsilon,
             tick=tick,
             as_of=grid.as_of(tick),
             window_start=grid.start(parameters.find_window_start(rule.window, tick)),

@@ -28,6 +28,7 @@ from monitor.values.whole_slots import report_not_whole, report_too_short
 
 LARGEST_OF_ONE_PLACE: Final = 1_000_000
 """The maximum bytes of a place's record. Brokers accept this size by default."""
+
 _PLACE_OVERHEAD: Final = 4_096  # the id of the place occurs up to four times, with escaped quotes
 _NOISY_COUNT: Final = 20
 _NUMBER: Final = (

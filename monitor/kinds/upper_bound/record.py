@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from monitor.kinds.answer_state import AnswerState
-from monitor.privacy.upper_bound import BucketRule, Number
+from monitor.privacy.published_numbers import Number
 from monitor.records.fields import (
     Epsilon,
     Location,
@@ -100,7 +101,7 @@ def make_upper_bound_record(  # noqa: PLR0913  # keyword arguments: the fields o
     source: str,
     monitor: str,
     location_id: str,
-    rule: BucketRule,
+    epsilon: Fraction,
     tick: int,
     as_of: int,
     window_start: int,
@@ -108,7 +109,10 @@ def make_upper_bound_record(  # noqa: PLR0913  # keyword arguments: the fields o
     numbers: tuple[Number, ...],
     bound: int | None,
 ) -> OutputRecord:
-    """Return the record of one location at the end of a bucket. Times are instants; `bound` is None if unknown."""
+    """Return the record of one location at the end of a bucket. Times are instants.
+
+    `epsilon`: that of one number. `bound`: None if unknown.
+    """
     value = UpperBoundAlert(
         monitor=monitor,
         kind="upper_bound",
@@ -118,7 +122,7 @@ def make_upper_bound_record(  # noqa: PLR0913  # keyword arguments: the fields o
         window_start=format_time(window_start),
         bucket_start=format_time(bucket_start),
         status="unknown" if bound is None else "complete",
-        epsilon=rule.answer_epsilon,
+        epsilon=epsilon,
         numbers=numbers,
         count_at_most=UNSET if bound is None else bound,
     )

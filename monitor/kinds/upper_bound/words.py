@@ -39,7 +39,7 @@ class UpperBoundWords(Words[UpperBoundMonitor]):
             source=SOURCE,
             monitor="curve",
             location_id=STATION,
-            rule=rule,
+            epsilon=rule.answer_epsilon,
             tick=tick,
             as_of=GRID.as_of(tick),
             window_start=GRID.start(tick - rule.window + 1),

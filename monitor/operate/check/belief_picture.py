@@ -8,7 +8,8 @@ from html import escape
 from typing import Final, NamedTuple
 
 from monitor.privacy.alarm_chances import compute_belief
-from monitor.values.wording import PRIORS, format_belief, format_percent
+from monitor.values.belief import PRIORS, format_belief
+from monitor.values.wording import format_percent
 
 _SIDE: Final = 200
 _LEFT: Final = 56

@@ -16,8 +16,9 @@ from monitor.operate.check.report import OFTEN, MonitorReport, Verdict
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import MILLISECOND, format_duration
+from monitor.values.belief import BELIEVED, format_belief
 from monitor.values.levels import FINE, NOISE_IN_SIGHT, ONE_PERSON, ONE_VISIT, RISKY, USELESS, Level, Limits
-from monitor.values.wording import BELIEVED, format_amount, format_belief, format_percent, spell_duration
+from monitor.values.wording import format_amount, format_percent, spell_duration
 
 _EARLIER: Final = f"a reader who gave it a chance of {format_percent(BELIEVED)} gives it"
 

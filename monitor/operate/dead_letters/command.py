@@ -59,7 +59,8 @@ def dead_letters(
     if (export is not None and resend is not None) or (dry_run and resend is None):
         raise UsageError("--export and --resend exclude each other, and --dry-run requires --resend")
     valid, clock = load_valid_config(config_file, os.environ), SystemClock()
-    kafka, topics = build_kafka_connections(valid.config), valid.config.kafka.topics
+    config = valid.config
+    kafka, topics = build_kafka_connections(config.kafka, config.service.name), config.kafka.topics
     if resend is not None:
         target = Target(kafka, topics.visits, resend)
         sys.exit(send_file(target, valid.parameters, clock, SendOptions(dry_run=dry_run)))

@@ -32,7 +32,7 @@ from monitor.operate.replay.write_output import write_output
 from monitor.service.wiring import Settings
 from monitor.time.clock import Clock, SteppedClock
 from monitor.time.instants import DAY
-from monitor.values.wording import describe_belief
+from monitor.values.belief import describe_belief
 
 DAYS: Final = 14
 SECONDS: Final = 38.0

@@ -17,7 +17,8 @@ from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration
-from monitor.values.wording import BELIEVED, format_percent
+from monitor.values.belief import BELIEVED
+from monitor.values.wording import format_percent
 
 _REASONS: Final = {
     "busy": (

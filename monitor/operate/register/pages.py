@@ -20,7 +20,8 @@ from monitor.operate.register.figures import (
     format_factor,
 )
 from monitor.privacy.epsilon import format_epsilon
-from monitor.values.wording import PRIORS, format_belief, format_percent, spell_duration, spell_rhythm
+from monitor.values.belief import PRIORS, format_belief
+from monitor.values.wording import format_percent, spell_duration, spell_rhythm
 
 _BELIEFS: Final = Labels(
     "The chance that somebody gives a visit of yours",

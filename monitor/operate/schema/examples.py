@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.base.examples import GRID, SOURCE, STATION
-from monitor.records.checkpoints import hash_answers, make_checkpoint_record, name_log
+from monitor.records.checkpoints import Tree, hash_answers, make_checkpoint_record, name_log
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
-from monitor.records.merkle import Tree
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_ledger_record, make_owner_record
 from monitor.records.signed_notes import Signer

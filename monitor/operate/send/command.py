@@ -44,6 +44,7 @@ def send(visits: Path, config_file: Path, *, dry_run: bool, first_line: int, des
     """
     set_up_logging(30)
     valid = load_valid_config(config_file, os.environ)
-    target = Target(build_kafka_connections(valid.config), valid.config.kafka.topics.visits, visits)
+    kafka = valid.config.kafka
+    target = Target(build_kafka_connections(kafka, valid.config.service.name), kafka.topics.visits, visits)
     options = SendOptions(first_line, dry_run, despite_warnings)
     sys.exit(send_file(target, valid.parameters, SystemClock(), options))

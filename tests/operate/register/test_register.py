@@ -36,7 +36,8 @@ from monitor.privacy.alarm_chances import compute_belief, compute_mean_noise, fi
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE
-from monitor.values.wording import PRIORS, format_percent, spell_duration, spell_rhythm
+from monitor.values.belief import PRIORS
+from monitor.values.wording import format_percent, spell_duration, spell_rhythm
 from tests.kit.signed import SIGNER
 from tests.privacy.laws import Given
 

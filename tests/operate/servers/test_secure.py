@@ -78,7 +78,7 @@ def test_secure_configuration_runs_as_it_is(secure: Secure, eventually: Eventual
     assert auditor.returncode == 1
     assert "lacks the permission" in auditor.stderr
     config = load_config(SECURE, secure.environment("location-monitor"))
-    with closing(build_kafka_connections(config).create_producer()) as producer:
+    with closing(build_kafka_connections(config.kafka, config.service.name).create_producer()) as producer:
         producer.send(config.kafka.topics.dead_letters, value=b"{}").get(timeout=30)
     shown = secure.command("corrector", "dead-letters")
     assert shown.returncode == 0, shown.stderr
