@@ -1,7 +1,7 @@
-"""Run tests with changes of the code, in a process that has already imported it.
+"""Run tests with changes of the code, in forks of a process that has collected these tests.
 
 A function gets new code in place, so every module that has imported it calls the new code. The Lua scripts are read
-from changed copies. The changes cannot be undone, so each call of `run_changed` needs a process of its own.
+from changed copies. The changes cannot be undone, so each of them is made in a fork of its own.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import ast
 import functools
 import inspect
 import io
+import multiprocessing
 import shutil
+import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Final, NamedTuple
@@ -21,13 +24,21 @@ from typing import Final, NamedTuple
 import pytest
 
 from monitor.store import redis_store
-from tests.mutants.mutants import Change, apply_change, change_tree
+from tests.mutants.mutants import Change, apply_change, change_tree, is_named
 
 REPOSITORY: Final = Path(__file__).parents[2]
 _LUA: Final = Path("monitor/store")
 _IMPORTED: Final = "ignore::pytest.PytestAssertRewriteWarning"  # the parent process has imported plugins already
 _WITHOUT: Final = ("cacheprovider", "xdist", "anyio", "valkey", "rerunfailures")
 _OPTIONS: Final = (*(word for name in _WITHOUT for word in ("-p", f"no:{name}")), "-q", "-m", "", "-W", _IMPORTED)
+
+
+class Request(NamedTuple):
+    """Changes of the code, the tests that run with them, and a folder for changed scripts."""
+
+    changes: Sequence[Change]
+    tests: Sequence[str]
+    folder: Path
 
 
 class Report(NamedTuple):
@@ -39,28 +50,55 @@ class Report(NamedTuple):
     text: str
 
 
-class _Reports:
-    """A plugin of pytest that keeps all reports."""
+def serve(requests: Connection, tests: Sequence[str], folder: Path) -> None:
+    """Collect tests, and answer each `Request` with a list of `Report`, or with the text of an error.
 
-    def __init__(self) -> None:
-        self.reports: list[Report] = []
+    The first message is the error of the collection, which is empty if there is none. The folder is for the temporary
+    files of tests.
+    """
+    output = io.StringIO()
+    with redirect_stdout(output), redirect_stderr(output):
+        words = [*_OPTIONS, f"--rootdir={REPOSITORY}", f"--basetemp={folder}", *tests]
+        if pytest.main(words, plugins=[_Server(requests)]):
+            requests.send(output.getvalue())
+
+
+class _Server:
+    """A plugin of pytest that runs the collected tests when they are requested."""
+
+    def __init__(self, requests: Connection) -> None:
+        self._requests = requests
+        self._reports: list[Report] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.reports.append(Report(report.nodeid, str(report.when), report.outcome, report.longreprtext))
+        self._reports.append(Report(report.nodeid, str(report.when), report.outcome, report.longreprtext))
 
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed:
+            return None  # so that pytest prints the errors of the collection
+        self._requests.send("")
+        while True:
+            try:
+                request = self._requests.recv()
+            except EOFError:
+                return True
+            fork = multiprocessing.get_context("fork").Process(target=self._answer, args=(session, request))
+            fork.start()
+            fork.join()
+            if fork.exitcode:
+                self._requests.send(f"the process of the tests ended with {fork.exitcode}")
 
-def run_changed(changes: Sequence[Change], tests: Sequence[str], folder: Path) -> list[Report]:
-    """Change this process, run tests in it, and return their reports. The folder is for temporary files.
-
-    Raises:
-        AssertionError: a change is not possible.
-    """
-    _replace_functions([change for change in changes if change.file.endswith(".py")])
-    _replace_scripts([change for change in changes if not change.file.endswith(".py")], folder)
-    kept = _Reports()
-    with redirect_stdout(io.StringIO()):
-        pytest.main([*_OPTIONS, f"--rootdir={REPOSITORY}", f"--basetemp={folder / 'tests'}", *tests], plugins=[kept])
-    return kept.reports
+    def _answer(self, session: pytest.Session, request: Request) -> None:
+        try:
+            _replace_functions([change for change in request.changes if change.file.endswith(".py")])
+            _replace_scripts([change for change in request.changes if not change.file.endswith(".py")], request.folder)
+            items = [item for item in session.items if is_named(item.nodeid, request.tests)]
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        except AssertionError:
+            self._requests.send(traceback.format_exc())
+        else:
+            self._requests.send(self._reports)
 
 
 def _replace_functions(changes: Sequence[Change]) -> None:

@@ -6,15 +6,13 @@ must fail. Without a mutant they pass there, so they fail because of the mutant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import pytest
 
 from tests.kit.programs import FORKS
-from tests.mutants.in_memory import Report, run_changed
+from tests.mutants.in_memory import Report, Request, serve
 from tests.mutants.mutants import Change, Mutant, is_named, read_mutants
 
 pytestmark = pytest.mark.long
@@ -26,15 +24,38 @@ BROKEN: Final = ("ImportError", "ModuleNotFoundError", "NameError", "SyntaxError
 Run = Callable[[Sequence[Change], Sequence[str]], list[Report]]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
+def list_one_for_each_file() -> list[str]:
+    """Return of each file the named test with the shortest name, of those that start no servers."""
+    named = sorted({test for mutant in KNOWN if not mutant.servers for test in mutant.tests}, key=len, reverse=True)
+    return list({test.partition("::")[0]: test for test in named}.values())
+
+
+@pytest.fixture(scope="module")
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """A function that runs tests with changes, in a new process, and returns their reports."""
+    chosen = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
+    mutants = [spec.params["mutant"] for spec in chosen if spec]
+    tests = {test for mutant in mutants for test in mutant.tests} | {*list_one_for_each_file()}
+    requests, theirs = FORKS.Pipe()
+    process = FORKS.Process(target=serve, args=(theirs, sorted(tests), tmp_path_factory.mktemp("mutants") / "tests"))
+    process.start()
+    theirs.close()
+
+    def receive() -> list[Report] | str:
+        received: list[Report] | str = requests.recv()
+        return received
 
     def run_tests(changes: Sequence[Change], tests: Sequence[str]) -> list[Report]:
-        with ProcessPoolExecutor(1, FORKS) as pool:
-            return pool.submit(run_changed, changes, tests, tmp_path).result()
+        requests.send(Request(changes, tests, tmp_path_factory.mktemp("changed")))
+        reports = receive()
+        assert not isinstance(reports, str), reports
+        return reports
 
-    return run_tests
+    error = receive()
+    assert not error, error
+    yield run_tests
+    requests.close()
+    process.join()
 
 
 def mark(mutant: Mutant) -> object:
@@ -64,8 +85,7 @@ def test_tests_pass_without_mutant(run: Run) -> None:
 
     The run of its own file shows that every named test passes on this code.
     """
-    named = sorted(test for mutant in KNOWN if not mutant.servers for test in mutant.tests)
-    tests = {test.partition("::")[0]: test for test in named}
-    reports = run([], list(tests.values()))
+    tests = list_one_for_each_file()
+    reports = run([], tests)
     assert {report.outcome for report in reports} == {"passed"}, reports
-    assert {report.test.partition("::")[0] for report in reports} == tests.keys()
+    assert {report.test.partition("::")[0] for report in reports} == {test.partition("::")[0] for test in tests}

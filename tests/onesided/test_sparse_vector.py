@@ -156,14 +156,6 @@ class TestMutants:
         worst = worst_of(literal, one_sided(self.q, 8), QUERIES, sign=-1)
         assert worst > self.q ** -(QUERIES - 1)
 
-    def test_noise_drawn_once(self) -> None:
-        """Two counts with one draw reveal their difference."""
-
-        def law(counts: tuple[int, int]) -> dict[tuple[int, ...], Fraction]:
-            return {tuple(f + g for f in counts): (1 - self.q) * self.q**g for g in range(8)}
-
-        assert not set(law((2, 2))) & set(law((2, 1)))
-
     def test_second_draw_after_early_below(self) -> None:
         """The authors' program has a cheap draw at ε/2c that decides "below", "far above", or a second draw.
 

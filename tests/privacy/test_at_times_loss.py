@@ -131,25 +131,6 @@ def test_law_is_count_plus_noise(threshold: int, count: int) -> None:
     assert {outcome: chance for outcome, (chance, _) in law.items() if chance} == expected
 
 
-def test_halved_noise_is_caught() -> None:
-    """Draws at 2ε for answers that cost ε have a loss of 2ε."""
-    q = Fraction(1, 2)
-    assert worst_of(mechanism_of(2, q, q**2), (False,) * PLACES) == q**-2
-
-
-@pytest.mark.promise(12)
-def test_second_answer_is_caught() -> None:
-    """Without marks, the noisy answer of each tick charges again."""
-    q = Fraction(1, 2)
-    real = mechanism_of(2, q, q)
-    unmarked = (False,) * PLACES
-
-    def forgetful(_: tuple[bool, ...], tick: int, counts: Counts | None) -> Law:
-        return {outcome: (chance, unmarked) for outcome, (chance, _) in real(unmarked, tick, counts).items()}
-
-    assert worst_of(forgetful, unmarked) == q**-TICKS
-
-
 @pytest.mark.promise(18)
 @pytest.mark.parametrize("skipped", ["empty", "unchanged"])
 def test_skipped_locations_are_caught(skipped: str) -> None:

@@ -86,12 +86,6 @@ def test_two_places_cost_twice_epsilon() -> None:
     assert worst_ratio(stays, PLACES, q) == 1 / q**2
 
 
-def test_halved_noise_is_caught() -> None:
-    """The enumeration detects noise that is drawn at 2ε."""
-    q = Fraction(1, 2)
-    assert worst_ratio(ONE_PLACE, 2, q**2) == 1 / q**2
-
-
 @pytest.mark.promise(21)
 def test_highest_noisy_counts_come_first() -> None:
     """
