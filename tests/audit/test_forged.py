@@ -30,7 +30,7 @@ from tests.audit.test_falsehoods import count_night_afresh
 
 pytestmark = pytest.mark.long
 
-FORGERIES = int(os.environ.get("FORGERIES", "1000"))
+FORGERIES = int(os.environ.get("FORGERIES", "500"))
 RENDERED = 20  # one report in this number is rendered
 SEED = int(os.environ.get("FUZZ_SEED", "7"))
 STRANGE: Final = "planted-person-7"

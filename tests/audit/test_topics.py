@@ -141,9 +141,9 @@ def test_missing_topic_is_named(run: Published, kafka: SharedKafka) -> None:
 def test_input_decodes_as_in_service(tiny: Tiny) -> None:
     """The audit and the service read the same visits, and the same number of dead letters, from generated records.
 
-    The 20,000 records are good, strange, flipped and cut, with each framing and without.
+    The 6,000 records are good, strange, flipped and cut, with each framing and without.
     """
-    values = [made.value for made in RecordGenerator(make_seeds(1_000), 3).records(20_000)]
+    values = [made.value for made in RecordGenerator(make_seeds(1_000), 3).records(6_000)]
     terms = read_terms(tiny.write()[1])
     compare_decoding(replace(build_parameters(tuple(terms.rows)), default_stay=terms.default_stay), terms, values)
 

@@ -7,6 +7,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def pages(named: dict[str, Any]) -> Pages:
     )
 
 
+@cache
 def _list_sources() -> list[Path]:
     """Return the files that are checked: all except this one, which contains wrong citations on purpose."""
     paths = [path for folder in _FOLDERS for path in sorted((_ROOT / folder).rglob("*")) if path.is_file()]
@@ -66,6 +68,7 @@ def _list_sources() -> list[Path]:
     return [path for path in paths if path.suffix in _SUFFIXES and path != Path(__file__)]
 
 
+@cache
 def _read_words(path: Path) -> str:
     """Return the text of a page or mutant, and of code the comments and strings: a subscript is not a citation."""
     text = path.read_text(encoding="utf-8")

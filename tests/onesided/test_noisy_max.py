@@ -56,7 +56,7 @@ def worst_of(selection: Selection, q: Fraction, memberships: int, unit: Fraction
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("memberships", [None, 1, 2, 3])
-@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
+@pytest.mark.parametrize("q", [Fraction(1, 2), pytest.param(Fraction(9, 10), marks=pytest.mark.soak)])
 def test_worst_loss_is_exactly_epsilon(k: int, memberships: int | None, q: Fraction) -> None:
     """With noise at ε/min(k, m) and q = e^(-ε/min(k, m)), the worst ratio is q^-min(k, m) = e^ε."""
     rule, most = NoisyMaxRule(ONE, k, memberships), ITEMS if memberships is None else memberships

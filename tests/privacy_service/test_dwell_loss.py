@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import cache
 from itertools import combinations_with_replacement, product
 from typing import Final, NamedTuple
 
@@ -58,6 +59,7 @@ SETS: Final[list[Set]] = [(), *((visit,) for visit in VISITS), *combinations_wit
 OTHER: Final[Set] = (Reported("inn", 20, 50, 0),)
 
 
+@cache
 def parameters(per_person: int) -> Parameters:
     rule = DwellRule(Fraction(1), LONGEST * 60, per_person)
     lengths = Dwell("lengths", Schedule((ORIGIN + TIME * MINUTE,)), rule, 2 * HOUR)
