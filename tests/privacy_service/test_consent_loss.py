@@ -133,7 +133,7 @@ def law_of(threshold: int) -> Callable[[Given], Law]:
 
     def publish(given: Given, noise: Noise) -> Outcome:
         decider = Decider(town, [0], noise)
-        numbers = dict.fromkeys(given.marked, (TimeNumber(0, CAP, None),))
+        numbers: dict[str, tuple[TimeNumber, ...]] = dict.fromkeys(given.marked, (TimeNumber(0, CAP, None),))
         state = LedgerState(times=TimeAnswers(noisy={("noon", instant): numbers}))
         question = decider.build_questions(given.tick, state)[0]
         present = {instant: np.array(given.counts)}
