@@ -164,8 +164,8 @@ def synthetic(out: Path, seed: int) -> None:
 def experiments(figures: tuple[str, ...], processes: int | None, document: Path | None, **options: Any) -> None:
     """Reproduce the figures of "Asymmetric Differential Privacy" as CSV and plots, next to the paper's values.
 
-    If data is missing, its points are left out and a message says so. All tables are in OUT/experiments.md, with the
-    reasons for large deviations.
+    If data is missing, its points are left out and a message says so. OUT/experiments.md has the reasons for
+    large deviations.
     """
     wanted = tuple(figure for figure in FIGURES if figure in figures or "all" in figures)
     run_experiments(
@@ -236,7 +236,7 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
 def library(subjects: tuple[str, ...], out: Path, data: Path, runs: int, seed: int, document: Path | None) -> None:
     """Compute the figures of the library's mechanisms: OSDP on DPBench-1D, subsampling, sums and means.
 
-    If data is missing, its points are left out and a message says so. All tables are in OUT/library.md.
+    If data is missing, its points are left out and a message says so. OUT/library.md has the OSDP paper's statements.
     """
     wanted = tuple(subject for subject in SUBJECTS if subject in subjects or "all" in subjects)
     run_library(LibraryOptions(wanted, out, data, runs, seed, document), Console(stderr=True))

@@ -108,10 +108,11 @@ def write_points(path: Path, points: Iterable[Point]) -> None:
             None if point.paper is None else point.paper.value,
             point.ours,
             point.standard_error,
+            point.deviation,
         )
         for point in points
     )
-    write_csv(path, (*coordinates, "variant", "paper", "ours", "standard_error"), rows)
+    write_csv(path, (*coordinates, "variant", "paper", "ours", "standard_error", "deviation"), rows)
 
 
 def distinct_values(values: Sequence[_T]) -> list[_T]:

@@ -1,9 +1,9 @@
-"""The points of a run as tables: a summary for docs/experiments.md, and all of them for the folder of the figures."""
+"""A run compared with the paper: a summary for docs/experiments.md, and each large deviation with its reason."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -18,8 +18,7 @@ from simulators.experiments.datasets import (
 )
 from simulators.experiments.location_figures import AS_READ, EXPECTED
 from simulators.experiments.on_service import BY_SERVICE
-from simulators.experiments.plots import TITLES
-from simulators.experiments.points import ACCURACY, SQUARED_ERROR, Point, distinct_values
+from simulators.experiments.points import SQUARED_ERROR, Point, distinct_values
 from simulators.experiments.statements import find_outside, render_gains, render_statements, render_table_3
 from simulators.experiments.top_k import AS_CODED, AS_PRINTED, ASYMMETRIC
 
@@ -58,9 +57,15 @@ def render_summary(points: Sequence[Point], made: RunInfo) -> str:
 
 
 def render_tables(points: Sequence[Point], made: RunInfo) -> str:
-    """Return a document with all values of a run. docs/experiments.md explains them."""
-    lines = ["# The values of a run", "", *_render_run(made)]
-    lines += ["## Table 3: the data sets", "", *render_table_3(made.items), *_render_tables(points)]
+    """Return a document that compares a run with the paper. docs/experiments.md explains it."""
+    lines = [
+        "# A run and the paper",
+        "",
+        *_render_run(made),
+        "## Table 3: the data sets",
+        "",
+        *render_table_3(made.items),
+    ]
     if outside := find_outside(points):
         lines += ["## Points of Figures 6 and 7 outside both tails", "", *(f"* {line}" for line in outside), ""]
     lines += [f"## Deviations beyond {LARGE:g} errors, with reasons", "", *_render_reasons(points)]
@@ -75,76 +80,6 @@ def _render_run(made: RunInfo) -> Iterator[str]:
     yield f"* {made.seconds:,.0f} s elapsed, {made.processor_seconds:,.0f} s of processor time."
     yield from (f"* {line}." for line in made.notes)
     yield ""
-
-
-def _render_tables(points: Sequence[Point]) -> Iterator[str]:
-    for figure, members in groupby(sorted(points, key=lambda point: point.setting.figure), _figure_of):
-        shown = list(members)
-        yield f"## {TITLES[figure]}"
-        yield ""
-        for dataset in distinct_values([point.setting.dataset for point in shown]):
-            chosen = [point for point in shown if point.setting.dataset == dataset]
-            if dataset:
-                yield f"### {dataset}"
-                yield ""
-            yield from _render_top_k(chosen) if figure in {"figure2", "figure3"} else _render_plain(chosen)
-            yield ""
-
-
-def _figure_of(point: Point) -> str:
-    return point.setting.figure
-
-
-def _render_top_k(points: Sequence[Point]) -> Iterator[str]:
-    yield (
-        "| varied | ε | k | algorithm | variant | accuracy, paper | ours | deviation | MSE, paper | ours | deviation |"
-    )
-    yield "|---|--:|--:|---|---|--:|--:|--:|--:|--:|--:|"
-    accuracy = [point for point in points if point.setting.measure == ACCURACY]
-    error = [point for point in points if point.setting.measure == SQUARED_ERROR]
-    for accurate, squared in zip(accuracy, error, strict=True):
-        setting = accurate.setting
-        varied = "ε" if setting.panel == "epsilon" else "k"
-        cells = [varied, f"{setting.epsilon:g}", f"{setting.k}", setting.algorithm, accurate.variant]
-        cells += [*_compare(accurate, _format_share), *_compare(squared, _format_square)]
-        yield f"| {' | '.join(cells)} |"
-
-
-def _render_plain(points: Sequence[Point]) -> Iterator[str]:
-    expected = {(point.setting, point.variant): point.ours for point in points if point.variant.endswith(EXPECTED)}
-    yield "| measure | ε | T | update | variant | paper | ours | standard error | expected | deviation |"
-    yield "|---|--:|--:|--:|---|--:|--:|--:|--:|--:|"
-    for point in points:
-        if point.variant.endswith(EXPECTED):
-            continue
-        setting = point.setting
-        paper, ours, deviation = _compare(point, _format_ratio)
-        cells = [
-            setting.measure,
-            _format_ratio(setting.epsilon),
-            _format_ratio(setting.threshold),
-            _format_ratio(setting.update),
-        ]
-        cells += [point.variant, paper, ours, "" if not point.standard_error else f"{point.standard_error:.1g}"]
-        cells += [_format_ratio(expected.get((setting, point.variant + EXPECTED))), deviation]
-        yield f"| {' | '.join(cells)} |"
-
-
-def _compare(point: Point, shown: Callable[[float | None], str]) -> tuple[str, str, str]:
-    deviation = "" if point.deviation is None else f"{point.deviation:+.1f}"
-    return shown(None if point.paper is None else point.paper.value), shown(point.ours), deviation
-
-
-def _format_share(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _format_square(value: float | None) -> str:
-    return "" if value is None else f"{value:.2e}"
-
-
-def _format_ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
 
 
 def _render_numbers(points: Sequence[Point]) -> Iterator[str]:

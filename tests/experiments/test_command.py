@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 
 Experiments = Callable[..., Result]
 
-HEADER = "figure,dataset,measure,algorithm,epsilon,k,threshold,update,variant,paper,ours,standard_error"  # the contract
+HEADER = "figure,dataset,measure,algorithm,epsilon,k,threshold,update,variant,paper,ours,standard_error,deviation"
 PNG = b"\x89PNG"
 
 
@@ -32,7 +32,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_all_writes_every_figure(written: Written) -> None:
-    """`all` writes each figure as CSV and plot, all tables, and the summary to the page. It skips no data."""
+    """`all` writes each figure as CSV and plot, and the comparisons to the folder and the page. It skips no data."""
     assert written.result.exit_code == 0, written.result.output
     assert "skipped" not in written.result.output
     for figure in FIGURES:
@@ -41,7 +41,6 @@ def test_all_writes_every_figure(written: Written) -> None:
         assert (written.figures / f"{figure}.png").read_bytes().startswith(PNG)
         assert {row["figure"] for row in rows(written.figures / f"{figure}.csv")} == {figure}
     tables = (written.figures / TABLES).read_text(encoding="utf-8")
-    assert all(f"Figure {figure[-1]}:" in tables for figure in FIGURES)
     assert "last items twice (estimated)" in tables
     assert "Kosarak (ESTIMATED counts)" in tables
     assert "| T40I10D100K | 100,000 | 942 | 620 |" in tables

@@ -51,7 +51,7 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_plots")
 def test_all_writes_every_figure(library: Library, tmp_path: Path) -> None:
-    """`all` writes each figure as CSV, all tables, and the paper's statements and the exercise to the page.
+    """`all` writes each figure as CSV, and the paper's statements and the exercise to the page.
 
     It skips no data.
     """
@@ -78,15 +78,6 @@ def test_plots_are_written(library: Library, tmp_path: Path) -> None:
     assert library("subsampling", "--document", make_page(tmp_path / "docs.md", COMMAND)).exit_code == 0
     for path in ("figures/subsampling-regime.png", "pictures/library-subsampling-regime.png"):
         assert (tmp_path / path).read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.usefixtures("without_plots")
-def test_numbers_and_symbols_in_tables(library: Library, tmp_path: Path) -> None:
-    """Columns with numbers are in the order of the numbers, and a heading that begins with a symbol keeps it."""
-    assert library("subsampling", "sums").exit_code == 0
-    text = (tmp_path / "figures" / TABLES).read_text(encoding="utf-8")
-    assert "| | n = 0 | n = 1 | n = 2 | n = 10 | n = 100 |" in text
-    assert {"ε (n = 1,000, mean 0.3):", "ρ (d = 16):", "Integers:"} <= set(text.splitlines())
 
 
 @pytest.mark.usefixtures("without_plots")
