@@ -196,7 +196,7 @@ class TopicSet:
     def preflight(self, parameters: Parameters | None = None) -> Preflight:
         """Run the preflight checks as `run` does."""
         of = parameters or self.parameters
-        return run_preflight(self.connections, of, list_topic_needs(of, self.settings), self.names.alerts)
+        return run_preflight(self.connections, of, list_topic_needs(of, self.settings))
 
     def alter(self, topic: str, **settings: str) -> None:
         """Change settings, such as retention_ms="1000", and wait until the broker returns them."""

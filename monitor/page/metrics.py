@@ -65,9 +65,21 @@ class PageMetrics(Collectors):
     Args:
         slot: the length of a slot, in microseconds.
         unreachable_after: how long the page may be without Kafka, in microseconds.
+        silent_seconds: returns the seconds since Kafka last answered.
+        find_unverified: returns why answers are not shown (`Verification.unverified`); empty if all are.
+        find_unwritten: returns why the folder cannot be written; empty if it can.
+        list_ended: returns the threads that have ended by themselves.
     """
 
-    def __init__(self, slot: int, unreachable_after: int) -> None:
+    def __init__(
+        self,
+        slot: int,
+        unreachable_after: int,
+        silent_seconds: Callable[[], float],
+        find_unverified: Callable[[], str],
+        find_unwritten: Callable[[], str],
+        list_ended: Callable[[], list[str]],
+    ) -> None:
         super().__init__(PAGE_METRICS)
         self._gauge("page_build_info").labels(__version__).set(1)
         self._gauge("page_slot_seconds").set(slot / SECOND)
@@ -76,26 +88,6 @@ class PageMetrics(Collectors):
         for name in self._absent:
             self.registry.unregister(self._gauge(name))  # until the first answer
         self._unreachable_after = unreachable_after
-        self._silent_seconds: Callable[[], float] = lambda: 0.0
-        self._find_unverified: Callable[[], str] = str
-        self._find_unwritten: Callable[[], str] = str
-        self._list_ended: Callable[[], list[str]] = list
-
-    def watch(
-        self,
-        silent_seconds: Callable[[], float],
-        find_unverified: Callable[[], str],
-        find_unwritten: Callable[[], str],
-        list_ended: Callable[[], list[str]],
-    ) -> None:
-        """Set the sources that each scrape or probe reads.
-
-        Args:
-            silent_seconds: the seconds since Kafka last answered.
-            find_unverified: why answers are not shown (`Verification.unverified`); empty if all are.
-            find_unwritten: why the folder cannot be written; empty if it can.
-            list_ended: the threads that have ended by themselves.
-        """
         self._silent_seconds, self._find_unverified, self._list_ended = silent_seconds, find_unverified, list_ended
         self._find_unwritten = find_unwritten
         self._gauge("page_source_age_seconds").set_function(silent_seconds)

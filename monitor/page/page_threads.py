@@ -84,9 +84,14 @@ class Page:
             parts.parameters, parts.locations, board, view, clock, settings.unreachable_after, expected
         )
         self._unverified, self._unwritten = "", ""
-        self._settings, self._metrics = settings, PageMetrics(grid.length, settings.unreachable_after)
-        self._metrics.watch(
-            lambda: self.present.silent_seconds, lambda: self._unverified, lambda: self._unwritten, self._list_ended
+        self._settings = settings
+        self._metrics = PageMetrics(
+            grid.length,
+            settings.unreachable_after,
+            lambda: self.present.silent_seconds,
+            lambda: self._unverified,
+            lambda: self._unwritten,
+            self._list_ended,
         )
         self.folder, static, background = Folder(out), read_static(), _read_background(settings.background)
         texts = build_texts(settings, count_noise(config, len(registry.ids)))

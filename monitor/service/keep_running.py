@@ -37,7 +37,7 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
         UnreachableError: a server does not answer.
     """
     config, parameters = settings.config, settings.parameters
-    preflight = run_preflight(settings.kafka, parameters, settings.needs, config.kafka.topics.alerts, clock.now)
+    preflight = run_preflight(settings.kafka, parameters, settings.needs, clock.now)
     tick = parameters.grid.find_slot(clock.now()) - 1  # the last closed tick may still be decided
     check_past_charges(parameters, preflight.states, config.privacy.epsilon, settings.worst, tick)
     return preflight

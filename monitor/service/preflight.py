@@ -52,7 +52,6 @@ def run_preflight(
     connections: KafkaConnections,
     parameters: Parameters,
     wanted: Sequence[TopicNeeds],
-    ledger_topic: str,
     now: Callable[[], int] = lambda: NO_CLOCK,
     ledger_reader: LedgerReader | None = None,
 ) -> Preflight:
@@ -61,8 +60,7 @@ def run_preflight(
     Args:
         connections: the connections to Kafka.
         parameters: the watched locations and times.
-        wanted: the needs of the topics of visits, alerts and dead letters.
-        ledger_topic: the topic of alerts.
+        wanted: the needs of the topics of visits, alerts and dead letters, in this order.
         now: returns the current instant; its clock must not be ahead.
         ledger_reader: has read the ledger before, and continues; None to read from the start.
 
@@ -72,24 +70,23 @@ def run_preflight(
             does not fit the number of shards.
         UnreachableError: Kafka does not answer.
     """
-    topics = check_topics(connections, wanted)
+    topics, ledger = check_topics(connections, wanted), wanted[1]
     for warning in list_risks(wanted, topics):
         log.warning("%s", warning)
     if ledger_reader is None:
-        reader = read_ledger(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
+        reader = read_ledger(connections, parameters, ledger.topic, topics[ledger.topic].partitions, now)
     else:
         reader = ledger_reader
         reader.refresh()
     states = reader.states
-    ledger = next(need for need in wanted if need.topic == ledger_topic)
     options = ledger.tool_options
-    ledger_partitions = read_ledger_partitions(states, ledger_topic, options) or 1
+    ledger_partitions = read_ledger_partitions(states, ledger.topic, options) or 1
     terms = [
-        require_initialised(state, connections, ledger_topic, partition, parameters)
+        require_initialised(state, connections, ledger.topic, partition, parameters)
         for partition, state in enumerate(states[:ledger_partitions])
     ]
     require_shards(parameters, ledger_partitions)
-    require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings, options)
+    require_room(parameters, states[:ledger_partitions], ledger.topic, topics[ledger.topic].settings, options)
     for warning in list_partition_changes(ledger, ledger_partitions):
         log.warning("%s", warning)
     return Preflight(topics, terms[0], states[:ledger_partitions], reader)

@@ -10,7 +10,7 @@ import click
 
 from monitor.command_options import add_config_option
 from monitor.errors import UsageError
-from monitor.kafka.topics import TopicNeeds, check_topics, list_partition_changes, list_risks, list_topic_needs
+from monitor.kafka.topics import TopicNeeds, check_topics, list_partition_changes, list_risks
 from monitor.service.create_topics import Beginning, date_ledger_loss, read_redis_time, set_up
 from monitor.service.load_settings import load_settings
 from monitor.service.preflight import read_ledger_partitions
@@ -30,7 +30,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     if (first_start or ledger_lost) and not create:
         raise UsageError("--first-start and --ledger-lost require --create")
     settings = load_settings(config_file, bytes(16))
-    wanted = list_topic_needs(settings.parameters, settings.config.kafka)
+    wanted = settings.needs
     if not create:
         _check_topics(settings, wanted)
         return

@@ -18,7 +18,6 @@ from monitor.ingest.decode import decode_records
 from monitor.ingest.poll_input import InputLog
 from monitor.ingest.reading_thread import Reader
 from monitor.ingest.write_queue import MOST_FACTS
-from monitor.kafka.topics import list_topic_needs
 from monitor.kinds.facts import OffsetRange, Portions
 from monitor.observe.prometheus_metric import PREFIX
 from monitor.observe.update_service_metrics import Metrics
@@ -71,8 +70,7 @@ def fill_topics(bench: Bench, law: Law) -> FilledTopics:
     """Create the topics of a service and produce the backlog."""
     visits, watched = bench.scale((5_000_000, PLACES), (5_000, 1_000))
     settings = prepare_site(bench, f"ingest-{law}", PLACES, watched)
-    wanted = list_topic_needs(settings.parameters, settings.config.kafka)
-    set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, SystemClock().now())
+    set_up(settings.kafka, settings.parameters, settings.needs, Beginning.FIRST_START, SystemClock().now())
     bench.report(f"producing {visits:,} visits")
     records = _draw_records(visits, law)
     with closing(settings.kafka.create_producer(linger_ms=20, batch_size=2**20)) as producer:
@@ -83,9 +81,8 @@ def fill_topics(bench: Bench, law: Law) -> FilledTopics:
 
 
 def _open_windows(filled: FilledTopics, url: str) -> RedisStore:
-    settings, config = filled.settings, filled.settings.config
-    wanted = list_topic_needs(settings.parameters, config.kafka)
-    found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
+    settings = filled.settings
+    found = run_preflight(settings.kafka, settings.parameters, settings.needs)
     return create_store(replace(settings, redis=RedisAddress(url)), found)
 
 

@@ -111,7 +111,7 @@ def read_lowest_progress(scene: Scene) -> dict[int, int]:
     """Return the lowest progress of all shards by input partition, for partitions known to all shards."""
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka)
-    found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
+    found = run_preflight(town.settings.kafka, town.settings.parameters, wanted)
     with closing(create_store(town.settings, found)) as windows:
         shards = windows.read_progress()
     common = set.intersection(*(set(shard) for shard in shards))

@@ -30,7 +30,7 @@ def evict_by_a_fast_clock(walk: Walk, _step: Step) -> None:
     """Evict present facts, as an instance with a fast clock would: answers are unknown until a window has passed."""
     town = walk.scene.town
     settings = town.settings
-    preflight = run_preflight(settings.kafka, settings.parameters, settings.needs, town.topics.alerts)
+    preflight = run_preflight(settings.kafka, settings.parameters, settings.needs)
     with closing(create_store(settings, preflight)) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 

@@ -197,7 +197,7 @@ def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
 @pytest.mark.parametrize("kind", ["service", "page", "public answers"])
 def test_promtool_accepts_metrics(metrics: Metrics, kind: str) -> None:
     """Prometheus's linter accepts the metrics of the service, of the page and of a subscriber."""
-    page, public = PageMetrics(MINUTE, MINUTE), PublicMetrics(["inn"], HOUR, 5)
+    page, public = PageMetrics(MINUTE, MINUTE, float, str, str, list), PublicMetrics(["inn"], HOUR, 5)
     page.set_as_of(HOUR)
     page.set_written(HOUR, 1)
     public.show((), "2026-01-05T00:00:00Z")

@@ -69,8 +69,8 @@ def draw_gaussian(noise: Noise, variance: Fraction, size: int) -> NDArray[np.int
 
 
 @dataclass(frozen=True, slots=True)
-class IndependentSums:
-    """The textbook mechanism: d sums with independent Gaussian noise."""
+class _Sums:
+    """The public rule of d sums with Gaussian noise."""
 
     rho: Fraction
     """ρ."""
@@ -81,7 +81,22 @@ class IndependentSums:
 
     def __post_init__(self) -> None:
         """Raise EpsilonError, ExactnessError, PrivacyError or BoundsError for a bad ρ, d or R."""
-        _check(self.rho, self.queries, self.high)
+        if not isinstance(self.rho, Fraction):
+            raise ExactnessError(
+                f"ρ is a {type(self.rho).__name__}: expected an exact rational, such as Fraction(1, 2)."
+            )
+        if self.rho <= 0:
+            raise EpsilonError(f"ρ is {self.rho}: expected a number above 0.")
+        if self.queries < 1:
+            raise PrivacyError(f"queries is {self.queries}: expected at least 1.")
+        if self.high < 1:
+            raise BoundsError(f"high is {self.high}: expected at least 1, because values are from 0 to high.")
+
+
+class IndependentSums(_Sums):
+    """The textbook mechanism: d sums with independent Gaussian noise."""
+
+    __slots__ = ()
 
     @property
     def variance(self) -> Fraction:
@@ -94,20 +109,10 @@ class IndependentSums:
         return tuple(map(Fraction, (sums + draw_gaussian(noise, self.variance, self.queries)).tolist()))
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelatedSums:
+class CorrelatedSums(_Sums):
     """d sums with correlated Gaussian noise."""
 
-    rho: Fraction
-    """ρ."""
-    queries: int
-    """d."""
-    high: int
-    """R."""
-
-    def __post_init__(self) -> None:
-        """Raise EpsilonError, ExactnessError, PrivacyError or BoundsError for a bad ρ, d or R."""
-        _check(self.rho, self.queries, self.high)
+    __slots__ = ()
 
     @property
     def weight(self) -> int:
@@ -138,14 +143,3 @@ class CorrelatedSums:
             (each + shift + Fraction(self.high * people, self.weight)) / 2
             for each, shift in zip(centred, drawn[:-1], strict=True)
         )
-
-
-def _check(rho: Fraction, queries: int, high: int) -> None:
-    if not isinstance(rho, Fraction):
-        raise ExactnessError(f"ρ is a {type(rho).__name__}: expected an exact rational, such as Fraction(1, 2).")
-    if rho <= 0:
-        raise EpsilonError(f"ρ is {rho}: expected a number above 0.")
-    if queries < 1:
-        raise PrivacyError(f"queries is {queries}: expected at least 1.")
-    if high < 1:
-        raise BoundsError(f"high is {high}: expected at least 1, because values are from 0 to high.")

@@ -47,13 +47,7 @@ def check_live(
     """
     report = LiveReport(clock.now())
     try:
-        found = run_preflight(
-            settings.kafka,
-            settings.parameters,
-            settings.needs,
-            settings.config.kafka.topics.alerts,
-            clock.now,
-        )
+        found = run_preflight(settings.kafka, settings.parameters, settings.needs, clock.now)
         report = _describe_servers(report, settings, found)
         _read_ends(settings, found)
         report = _check_payment(report, settings, found)

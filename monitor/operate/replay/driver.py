@@ -118,9 +118,7 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
     made = set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return run_preflight(
-        settings.kafka, parameters, wanted, config.kafka.topics.alerts, ledger_reader=made.ledger_reader
-    )
+    return run_preflight(settings.kafka, parameters, wanted, ledger_reader=made.ledger_reader)
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
