@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,18 +13,15 @@ from numpy.typing import NDArray
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.base.monitor import Monitor
-from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.facts import Question, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
-from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.time.schedule import Schedule
 from monitor.time.slot_grid import SlotGrid
 
 Kind = TypeVar("Kind", bound=Monitor)
@@ -102,11 +98,6 @@ def write_answer(  # the fields of a record that tests give
         resumes_at=None if answer.resumes_at is None else grid.as_of(answer.resumes_at),
         counted_since=None if since is None else grid.as_of(since),
     )
-
-
-def measure_lengths(times: Schedule, horizon: int, longest: int = 3_600, epsilon: Fraction = Fraction(1)) -> Dwell:
-    """Return a monitor of dwell times, `lengths`. `longest` is in seconds."""
-    return Dwell("lengths", times, DwellRule(epsilon, longest), horizon)
 
 
 def build_visit(person: str, location: str, arrived: int, left: int | None = None) -> dict[str, str]:

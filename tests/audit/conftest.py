@@ -22,6 +22,7 @@ from monitor.audit.read_records import read_file
 from monitor.audit.recount_visits import create_recounts
 from monitor.audit.visits import read_visits
 from tests.audit.records import LENGTHS, NIGHT, as_of, build_faultless_run, busiest, lengths, walk
+from tests.kinds.examples import LENGTHS as LENGTHS_KIND
 
 LINES = (
     "person_id,location_id,arrived_at,left_at,reported_at",
@@ -146,9 +147,9 @@ class Tiny:
     def watch_lengths(
         self, above: int = 2_400, below: int = 1_200, *, tick: int = 4, status: str = "complete", **fields: Any
     ) -> Self:
-        """Add a monitor of dwell times, and a record with these totals. The defaults are those of the recount."""
+        """Add a monitor of lengths, and a record with these totals. The defaults are those of the recount."""
         self.state_enough()
-        self._watch('name: lengths, kind: dwell, epsilon: "3/2", longest_visit: 30m')
+        self._watch(f'name: lengths, kind: {LENGTHS_KIND}, epsilon: "3/2", longest_visit: 30m')
         return self.insert(lengths(above, below, tick, status)).set(f"{LENGTHS}/{tick}", **fields)
 
     def bound(self, bounds: dict[str, Any] | None, consenting: str = "p3 p4", tick: int = 4) -> Self:

@@ -10,7 +10,7 @@ answer         safe  3 until tick 4      safe  safe         paused at the ticks 
 shop at 02:30  -     1     2     2                          `night`, from tick 2 on: T = 2, ε = 1/2, horizon 3 h
                                                             where tests ask for it, once, at tick 4, about 02:30:
                                  shop at most 3             `busiest`, hot spots at ε = 1/3
-                                 2 visits of 20 minutes     `lengths`, dwell times at ε = 3/2
+                                 2 visits of 20 minutes     `lengths`, lengths at ε = 3/2
                                  shop at least 1            lower bounds of `night` at ε = 3/4
 """
 
@@ -22,11 +22,13 @@ import uuid
 from fractions import Fraction
 from typing import Any
 
+from tests.kinds.examples import LENGTHS as LENGTHS_KIND
+
 NIGHT = "night/2026-01-01T02:30:00Z/0"
 BUSIEST = "busiest/2026-01-01T02:30:00Z"
 LENGTHS = "lengths/2026-01-01T02:30:00Z"
 LONGEST = 1_800
-"""The longest length that dwell times count, in seconds."""
+"""The longest length that counts, in seconds."""
 
 
 def as_of(tick: int) -> str:
@@ -136,7 +138,7 @@ def lengths(above: int, below: int, tick: int, status: str) -> dict[str, Any]:
     both = above + below
     value = {
         "monitor": "lengths",
-        "kind": "dwell",
+        "kind": LENGTHS_KIND,
         "time": "2026-01-01T02:30:00Z",
         "tick": tick,
         "as_of": as_of(tick),

@@ -10,6 +10,7 @@ import pytest
 
 from tests.audit.conftest import Tiny, find
 from tests.audit.records import BUSIEST, LENGTHS, NIGHT, as_of, owner
+from tests.kinds.examples import LENGTHS as LENGTHS_KIND
 
 Case = tuple[str, Callable[[Tiny], object], list[str]]
 """The oracle, what a test changes, and the findings."""
@@ -208,12 +209,12 @@ STATEMENTS: dict[str, Case] = {
         [f"{NIGHT}, tick 4, shop: fewer people consented than the lower bound"],
     ),
     "visits longer than noise can make them": (
-        "dwell",
+        LENGTHS_KIND,
         lambda run: run.watch_lengths(2_400 + 45 * 2_400 + 1, 1_200),  # the scale is 2·1,800/ε = 2,400 s
         [f"{LENGTHS}, tick 4: a total is further from the recount than its noise"],
     ),
     "visits shorter than noise can make them": (
-        "dwell",
+        LENGTHS_KIND,
         lambda run: run.watch_lengths(2_400, 1_200 - 45 * 2_400 - 1),
         [f"{LENGTHS}, tick 4: a total is further from the recount than its noise"],
     ),

@@ -283,9 +283,9 @@ class LateFacts(KafkaTopics):
         return super().log_ends(name)
 
 
-@pytest.mark.parametrize(("kind", "late"), [("at_least", "ends"), ("dwell", "id")])
+@pytest.mark.parametrize(("kind", "late"), [("at_least", "ends"), ("lengths", "id")])
 def test_earlier_input_causes_no_findings(run: Published, kind: str, late: str) -> None:
-    """Lower bounds and dwell times that count an earlier input are not compared with the present, empty one."""
+    """Lower bounds and lengths that count an earlier input are not compared with the present, empty one."""
     if kind == "at_least":
         run.tiny.bound({"shop": 2})
     else:

@@ -19,6 +19,7 @@ import pytest
 from msgspec import MsgspecError
 
 from monitor.audit.configuration import read_terms
+from monitor.audit.kinds.all_kinds import KINDS
 from monitor.errors import LedgerError
 from monitor.kinds.all_records import RECORDS
 from monitor.records.fields import make_decoder
@@ -27,6 +28,7 @@ from tests.audit import test_upper_bound
 from tests.audit.conftest import Tiny, show
 from tests.audit.records import charges, owner, record
 from tests.audit.test_falsehoods import count_night_afresh
+from tests.kinds.examples import LENGTHS as LENGTHS_KIND
 
 pytestmark = pytest.mark.long
 
@@ -171,7 +173,7 @@ def _charges() -> dict[str, Any]:
     night = found["times"][0]
     bounds = night | {"kind": "at_least", "epsilon": "3/4"}
     busiest = night | {"monitor": "busiest", "kind": "hot_spots", "epsilon": "1/3"}
-    lengths = night | {"monitor": "lengths", "kind": "dwell", "epsilon": "3/2"}
+    lengths = night | {"monitor": "lengths", "kind": LENGTHS_KIND, "epsilon": "3/2"}
     shares = {"1": ["park"]}
     bound = {"monitor": "curve", "answers": 2, "window": 4, "shares": shares, "bucket": 2}
     return found | {"places": [*found["places"], bound], "times": [night, bounds, busiest, lengths]}
@@ -183,7 +185,9 @@ def test_run_without_forgery_passes(every_kind: Tiny) -> None:
     assert report.ok, report.violations
     assert not every_kind.follow().findings.totals
     assert {line["value"]["kind"] for line in every_kind.records} == {
-        *("over_time", "at_times", "hot_spots", "dwell", "upper_bound", "owner", "ledger")
+        *KINDS,
+        "owner",
+        "ledger",
     }
 
 

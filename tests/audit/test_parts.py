@@ -1,4 +1,4 @@
-"""A decided tick that lacks the record of its hot spots or dwell times.
+"""A decided tick that lacks the record of its hot spots or lengths.
 
 The last tick about 02:30 is tick 4. Subscribers see ticks 0 to 6. records.py draws the run.
 """
@@ -27,7 +27,7 @@ def find(tiny: Tiny, records: list[dict[str, Any]]) -> list[str]:
 
 @pytest.fixture
 def totals(tiny: Tiny) -> Tiny:
-    """A faultless run with hot spots and dwell times."""
+    """A faultless run with hot spots and lengths."""
     return tiny.watch_busiest({"shop": 3}).watch_lengths()
 
 
@@ -39,13 +39,13 @@ def test_whole_ticks_pass(totals: Tiny) -> None:
 @pytest.mark.promise(37)
 @pytest.mark.parametrize("monitor", ["busiest", "lengths"])
 def test_missing_totals_are_found(totals: Tiny, monitor: str) -> None:
-    """A decided tick without the hot spots or dwell times that are due is found, even if ticks may be missing."""
+    """A decided tick without the hot spots or lengths that are due is found, even if ticks may be missing."""
     totals.remove(f"{monitor}/{TIME}/4")
     assert find(totals, [owner(), *totals.records]) == [f"partition 0, tick 4: {monitor} has 0 of 1 records"]
 
 
 def test_missing_tick_lacks_no_totals(totals: Tiny) -> None:
-    """A tick that nobody decided lacks no hot spots or dwell times."""
+    """A tick that nobody decided lacks no hot spots or lengths."""
     records = [line for line in totals.records if line["value"]["tick"] != 4]
     assert find(totals, [owner(), *records]) == []
 

@@ -25,6 +25,7 @@ from monitor.cli import main
 from monitor.config.load import load_config
 from monitor.kafka.connections import build_kafka_connections
 from monitor.operate.servers import EmbeddedValkey
+from tests.kinds.examples import LENGTHS as LENGTHS_KIND
 from tests.kit.topics import open_input
 from tests.shared_kafka import SharedKafka
 
@@ -37,9 +38,9 @@ MONITORS = """
   - {name: nights, kind: at_times, at: ["20:30"], timezone: Asia/Tokyo, reporting_horizon: 20h, epsilon: "4", threshold: 2, answers_per_time: 2}
   - {name: busiest, kind: hot_spots, at: ["12:00", "2026-03-03T03:30:00Z"], timezone: Asia/Tokyo, reporting_horizon: 7h, epsilon: "1", top: 3}
   - {name: all, kind: hot_spots, at: ["Tue-Wed,Sat 21:00"], timezone: UTC, reporting_horizon: 90m, epsilon: "1/2", top: 9}
-  - {name: lengths, kind: dwell, at: ["20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "1", longest_visit: 3h, visits_per_person: 2}
+  - {name: lengths, kind: LENGTHS, at: ["20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "1", longest_visit: 3h, visits_per_person: 2}
   - {name: curve, kind: upper_bound, locations: {place-0: 1, place-1: 2}, epsilon: "9", window: 6h, bucket: 2h}
-"""  # noqa: E501  # a monitor to a line
+""".replace("LENGTHS", LENGTHS_KIND)  # noqa: E501  # a monitor to a line
 
 
 def write_town(path: Path, seed: int) -> None:

@@ -52,7 +52,7 @@ def share_with_shop(tiny: Tiny) -> None:
 
 
 def draw_lengths_early(tiny: Tiny) -> None:
-    """Draw dwell times at tick 3."""
+    """Draw lengths at tick 3."""
     tiny.watch_lengths(tick=3)
 
 
@@ -122,7 +122,7 @@ FOUND: dict[str, tuple[str, Change, list[str]]] = {
         lambda run: run.watch_busiest({"shop": 3}).forge(f"{BUSIEST}/4", time="2026-01-01T02:31:00Z"),
         [f"busiest/2026-01-01T02:31:00Z, tick 4: {NOT_DUE}"],
     ),
-    "dwell times too early": (
+    "lengths too early": (
         "ticks",
         draw_lengths_early,
         [f"{LENGTHS}, tick 3: {NOT_DUE}", "partition 0, tick 4: lengths has 0 of 1 records"],

@@ -111,10 +111,10 @@ TRUE: dict[str, tuple[Callable[[Tiny], object], dict[str, Any]]] = {
     "bounds of zero": (lambda run: run.bound({}), {"bounds": 0, "spent": PARK + TIMED + Fraction(3, 4)}),
     "a bound below the count": (lambda run: run.bound({"shop": 1}), {"bounds": 1}),
     "a bound that equals the count": (lambda run: run.bound({"shop": 2}), {"bounds": 1}),
-    "dwell times": (lambda run: run.watch_lengths(), {"spent": PARK + TIMED + Fraction(3, 2)}),
-    "dwell times with noise": (lambda run: run.watch_lengths(2_400 - 9_000, 1_200 + 9_000), {}),
-    "dwell times below zero": (lambda run: run.watch_lengths(-5_000, 100), {}),
-    "unknown dwell times": (lambda run: run.watch_lengths(status="unknown"), {"spent": PARK + TIMED}),
+    "lengths": (lambda run: run.watch_lengths(), {"spent": PARK + TIMED + Fraction(3, 2)}),
+    "lengths with noise": (lambda run: run.watch_lengths(2_400 - 9_000, 1_200 + 9_000), {}),
+    "lengths below zero": (lambda run: run.watch_lengths(-5_000, 100), {}),
+    "unknown lengths": (lambda run: run.watch_lengths(status="unknown"), {"spent": PARK + TIMED}),
 }
 
 

@@ -6,13 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
-from monitor.kinds.dwell.decide import estimate
-from monitor.kinds.dwell.record import make_dwell_record
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
 from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
-from monitor.privacy.sum_and_count import SumAndCount
 from monitor.privacy.upper_bound import BucketRule, add_up, draw
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR, parse_instant
@@ -100,21 +97,4 @@ def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busies
         top=8,
         epsilon=Fraction(1),
         hot_spots=None if named is None else list(named.items()),
-    )
-
-
-def dwell(time: int, totals: SumAndCount | None) -> OutputRecord:
-    """Return the dwell times at the start of slot `time`, drawn two ticks later; None: incomplete input."""
-    return make_dwell_record(
-        source="town",
-        monitor="lengths",
-        time=SLOTS.start(time),
-        tick=time + 2,
-        as_of=SLOTS.as_of(time + 2),
-        registry="0f" * 32,
-        locations=4,
-        epsilon=Fraction(1),
-        longest=3_600,
-        per_person=1,
-        totals=None if totals is None else estimate(totals),
     )

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
-from msgspec.structs import replace
 from rich.console import Console
 
 from monitor.client.describe_records import News, Words, chance, length, moment
-from monitor.client.fold_records import SubscriberView, read_total
+from monitor.client.fold_records import SubscriberView
 from monitor.client.watch import Screen, describe_view
-from monitor.kinds.dwell.record import DWELL, DwellSnapshot
 from monitor.kinds.locations import Registry
-from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import DAY, HOUR, MINUTE
-from tests.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
+from tests.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
 
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]
 MARKET = {"market": (3, 9)}
@@ -204,32 +201,6 @@ def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, wor
         "midday Mon 5 Jan 02:30: 1 of 4 locations safe (fewer than 8 reported infected people), clinic at most 8 "
         "(perhaps 8 or more), market at least 4 (at most 9 before later reports, perhaps 8 or more), park 2 to 7, "
         "school at least 4"
-    )
-
-
-def test_dwell_times_without_a_number(words: Words) -> None:
-    """A complete answer without a number of visits, which only another writer can append, is unknown."""
-    complete = read_total(DWELL, dwell(2, SumAndCount(60_000, 12_000, 0, 3_600)).value)
-    assert isinstance(complete, DwellSnapshot)
-    assert words.total(replace(complete, visits=None)).startswith("unknown: ")
-    assert not words.total(complete).startswith("unknown")
-
-
-def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
-    """Dwell times are described as estimates. Negative totals are shown as no visits, and unknown times as unknown."""
-    noisy = "(noise in both directions, drawn once)"
-    assert news([dwell(2, SumAndCount(60_000, 12_000, 0, 3_600))]) == [
-        f"Mon 5 Jan 02:00 lengths: about 20 visits in all places, of about 50m on average {noisy}"
-    ]
-    assert news([dwell(2, None), dwell(3, SumAndCount(-50, 20, 0, 3_600))]) == [
-        f"Mon 5 Jan 03:00 lengths: about 0 visits in all places; too few to estimate their length {noisy}"
-    ]
-    assert news([dwell(4, None)]) == [
-        "Mon 5 Jan 04:00 lengths: unknown: not confirmed in time that all visits had been read"
-    ]
-    assert [snapshot.time for snapshot in subscriber_view.totals] == ["2026-01-05T04:00:00Z"]
-    assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1].startswith(
-        "lengths Mon 5 Jan 04:00: unknown"
     )
 
 

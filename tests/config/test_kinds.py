@@ -1,4 +1,4 @@
-"""Validation of hot spots, dwell times and lower bounds, and what they cost.
+"""Validation of the answers about all places and of lower bounds, and what they cost.
 
 The rules about designated times and names are those of `at_times`, which test_rules.py checks.
 """
@@ -15,39 +15,29 @@ from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
 from monitor.config.worst_payment import compute_charges, compute_max_lead
 from monitor.errors import ConfigError
+from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.at_times.monitor import AtTimesMonitor
-from monitor.kinds.dwell.monitor import Dwell, DwellMonitor
 from monitor.kinds.hot_spots.monitor import HotSpotsMonitor
 from monitor.operate.check.compute_report import compute_report
-from monitor.privacy.dwell import DwellRule
 from monitor.time.instants import DAY
-from tests.builders import select
 from tests.config.conftest import ABSENT
+from tests.kinds.examples import LENGTHS, MONITORS, REFUSED
 
 PLACES: Final = Locations(("shibuya", "shinjuku"))
-TIMED: Final[dict[str, Any]] = {"at": ["18:00"], "timezone": "Asia/Tokyo", "reporting_horizon": "2d", "epsilon": "1/3"}
-KINDS: Final[dict[str, dict[str, Any]]] = {
-    "hot_spots": {"name": "busiest", "kind": "hot_spots", "top": 5, **TIMED},
-    "dwell": {"name": "lengths", "kind": "dwell", "longest_visit": "2h", **TIMED},
-}
+TOTALS: Final = ("hot_spots", LENGTHS)
+"""The kinds with one answer about all places at a designated time."""
 
 
 def replace(kind: str, **changes: object) -> dict[str, Any]:
     """Return the changes that replace the second monitor of the valid configuration by one of this kind."""
-    return {"monitors.1": dict(KINDS[kind]), **{f"monitors.1.{key}": value for key, value in changes.items()}}
+    return {"monitors.1": dict(MONITORS[kind]), **{f"monitors.1.{key}": value for key, value in changes.items()}}
 
 
 def test_kinds_are_read(load: Any) -> None:
-    """The kind selects the model; by default one visit per person counts, and there are no lower bounds."""
+    """The kind selects the model; by default there are no lower bounds."""
     busiest = load(replace("hot_spots", top=10_000)).monitors[1]  # more than the registry has
     assert isinstance(busiest, HotSpotsMonitor)
     assert (busiest.at, busiest.epsilon, busiest.reporting_horizon) == (("18:00",), Fraction(1, 3), 2 * DAY)
-    config = load(replace("dwell"))
-    assert isinstance(config.monitors[1], DwellMonitor)
-    parameters = derive_parameters(config, PLACES.ids)
-    assert [(monitor.name, monitor.rule) for monitor in select(parameters, Dwell)] == [
-        ("lengths", DwellRule(Fraction(1, 3), 7_200, 1))
-    ]
     evening, plain = (load(changes).monitors[1] for changes in ({"monitors.1.at_least": {"epsilon": "1/3"}}, {}))
     assert isinstance(evening, AtTimesMonitor)
     assert evening.at_least is not None
@@ -57,27 +47,19 @@ def test_kinds_are_read(load: Any) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "key"),
-    [*((kind, key) for kind in KINDS for key in ("at", "reporting_horizon", "epsilon")), ("hot_spots", "top"),
-     ("dwell", "longest_visit")],
-)  # fmt: skip
+    [
+        (kind, key)
+        for kind, each in KINDS.items()
+        for key, field in each.keys.model_fields.items()
+        if field.is_required() and key != "kind"
+    ],
+)
 def test_required_keys(refusal: Any, kind: str, key: str) -> None:
     """A missing key without a default is refused."""
     assert refusal(replace(kind, **{key: ABSENT}))[f"monitors.1.{key}"].value == "missing"
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "value"),
-    [
-        *(("hot_spots", "top", top) for top in (0, -1, 2.5, True, "five")),
-        ("hot_spots", "threshold", 5),
-        *(("dwell", "longest_visit", length) for length in ("0s", "-1h", "1500ms", "366d", 7_200)),
-        ("dwell", "visits_per_person", 0),
-        ("dwell", "visits_per_person", 1.5),
-        *(("dwell", "epsilon", epsilon) for epsilon in (0, 0.5, "1/1000000000")),
-        ("dwell", "threshold", 3),
-        ("dwell", "at_least", {"epsilon": 1}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "key", "value"), REFUSED)
 def test_invalid_values_are_refused(refusal: Any, kind: str, key: str, value: object) -> None:
     """Values that are not positive, a float, an ε at which noise cannot be drawn, and unknown keys are refused."""
     assert f"monitors.1.{key}" in refusal(replace(kind, **{key: value}))
@@ -96,7 +78,7 @@ def test_other_shapes_are_refused(refusal: Any, value: object, key: str) -> None
 @pytest.mark.promise(15)
 def test_sum_includes_every_kind(load: Any) -> None:
     """Each designated time costs ε, or ε + ε_c with lower bounds: 14 evenings in 14 days, and 2 for the stations."""
-    for kind in KINDS:
+    for kind in TOTALS:
         config = load(replace(kind) | {"privacy.epsilon": "20/3"})
         assert config.monitors[1].count_most_times(config.privacy.period) == 14
         assert compute_charges(config)[1].amount == Fraction(14, 3)
@@ -115,7 +97,7 @@ def test_sum_includes_every_kind(load: Any) -> None:
 
 
 def test_report_explains_numbers(load: Any) -> None:
-    """The report says how far a lower bound is below the number of people, and the noise of dwell times."""
+    """The report says how far a lower bound is below the number of people."""
     report = compute_report(
         validate_config(load({"monitors.1.at_least": {"epsilon": "1"}, "privacy.epsilon": "100"}), PLACES)
     )
@@ -123,11 +105,6 @@ def test_report_explains_numbers(load: Any) -> None:
     without, bounds = (monitor["lower_bounds"] for monitor in report.to_tree()["monitors"])
     assert (bounds["epsilon"], bounds["below"]) == ("1", 3)
     assert without is None
-    report = compute_report(validate_config(load(replace("dwell") | {"privacy.epsilon": "100"}), PLACES))
-    noise = report.to_tree()["monitors"][1]["dwell"]
-    assert noise["deviation"] == pytest.approx(4 / (1 / 3), rel=1e-3)
-    assert (report.monitors[1].threshold, report.monitors[1].odds) == (None, ())
-    assert noise["longest_visit"] == "2h"
 
 
 @pytest.mark.promise(9, 10)

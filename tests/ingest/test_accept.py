@@ -22,7 +22,8 @@ from monitor.privacy.upper_bound import BucketRule
 from monitor.records.visits import Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from tests.builders import build_parameters, build_visit, measure_lengths, replace_monitors, select
+from tests.builders import build_parameters, build_visit, replace_monitors, select
+from tests.kinds.examples import LENGTHS, measure_lengths
 from tests.store.packed import Present, Seen, list_present, list_seen
 
 Visit = tuple[str, str, int, int]
@@ -312,13 +313,13 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
 
 @pytest.mark.promise(44)
 def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A visit that covers a time with dwell times adds its length, cut to the longest that counts. Fates do not change.
+    """A visit that covers a measured time adds its length, cut to the longest that counts. Fates do not change.
 
     The times of "noon" are 12:00 and 13:30. "late" shares the first.
     """
     noon = select(parameters, AtTimes)[1]
     first, second = noon.times.instants
-    timed = replace_monitors(parameters, dwell=(measure_lengths(noon.times, noon.horizon, 7_200),))
+    timed = replace_monitors(parameters, **{LENGTHS: (measure_lengths(noon.times, noon.horizon, 7_200),)})
     current = parameters.grid.find_slot(first)
     visits = [
         ("ann", "farm", first - 10 * MINUTE, first + 5 * MINUTE),

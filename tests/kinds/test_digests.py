@@ -12,20 +12,20 @@ from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.ledger.payment_in_period import declare_charges
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.ticks.rollout import compute_version
+from tests.kinds.examples import LENGTHS, MONITORS
 
 ROOT: Final = Path(__file__).parents[2]
 KIT: Final = ROOT / "tests" / "kit" / "configs"
 TIMED: Final[dict[str, Any]] = {"timezone": "Asia/Tokyo", "reporting_horizon": "2d"}
 EVERY_KIND: Final[list[dict[str, Any]]] = [
-    {"name": "lengths", "kind": "dwell", "at": ["2026-02-01T12:00:00Z"], "longest_visit": "2h", "visits_per_person": 2,
-     "epsilon": 1, **TIMED},
+    MONITORS[LENGTHS] | {"at": ["2026-02-01T12:00:00Z"], "visits_per_person": 2, "epsilon": 1},
     {"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "top": 5, "epsilon": "1/3", **TIMED},
     {"name": "plain", "kind": "at_times", "at": ["08:00"], "threshold": 7, "epsilon": "1/5", **TIMED},
     {"name": "weighted", "kind": "over_time", "locations": {"market": 3, "clinic": 1}, "threshold": 9, "window": "2d",
      "epsilon": "1/2", "answers_per_window": 2},
     {"name": "bounded", "kind": "at_times", "at": ["12:30", "18:00"], "threshold": 20, "epsilon": "1/7",
      "at_least": {"epsilon": "1/9"}, **TIMED},
-    {"name": "longer", "kind": "dwell", "at": ["18:00"], "longest_visit": "4h", "epsilon": 2, **TIMED},
+    MONITORS[LENGTHS] | {"name": "longer", "longest_visit": "4h", "epsilon": 2},
     {"name": "places", "kind": "over_time", "locations": ["market", "station-central"], "threshold": 80, "window": "7d",
      "epsilon": 1},
 ]  # fmt: skip

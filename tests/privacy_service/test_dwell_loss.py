@@ -142,7 +142,7 @@ def test_loss_of_any_removal(per_person: int, stated_streams: Callable[[str], in
     print(f"m = {per_person}: {pairs} pairs of D and D', worst losses by visits: {worst}")
     assert worst[1] == Fraction(1, 2 * per_person)
     assert Fraction(1, 2) <= worst[2] <= 1
-    assert pairs == stated_streams("The service, dwell times")
+    assert pairs == stated_streams("The service, lengths of visits")
 
 
 def test_removal_may_cost_more_than_half() -> None:

@@ -20,7 +20,8 @@ from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, measure_lengths, watch
+from tests.builders import build_parameters, watch
+from tests.kinds.examples import measure_lengths
 from tests.store.memory import MemoryWindows
 
 SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
@@ -29,7 +30,7 @@ FINGERPRINT = "0123456789abcdef"
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
-    """Forty locations in four shards, and one designated time per day with dwell times.
+    """Forty locations in four shards, and one designated time per day, whose visits are measured.
 
     All are watched over six slots, with two answers per window, and by upper bounds with buckets of two slots.
     """

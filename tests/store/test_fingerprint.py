@@ -19,7 +19,8 @@ from monitor.store.fingerprint import compute_fingerprint
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
 from monitor.time.times_of_day import TimeOfDay
-from tests.builders import measure_lengths, replace_monitors, select
+from tests.builders import replace_monitors, select
+from tests.kinds.examples import LENGTHS, measure_lengths
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
 Change = Callable[[Parameters], Parameters]
@@ -45,10 +46,10 @@ def _with_answers(parameters: Parameters, answers: int) -> Parameters:
     return replace_monitors(parameters, at_times=(replace(select(parameters, AtTimes)[0], answers=answers),))
 
 
-def _with_dwell(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
+def _with_lengths(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
     evening = select(parameters, AtTimes)[0]
     lengths = measure_lengths(evening.times, evening.horizon, longest, Fraction(epsilon))
-    return replace_monitors(parameters, dwell=(lengths,))
+    return replace_monitors(parameters, **{LENGTHS: (lengths,)})
 
 
 def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
@@ -74,14 +75,14 @@ DECIDING: dict[str, Change] = {
     ),
     "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
     "several answers per time": lambda parameters: _with_answers(parameters, 2),  # the stamps are stored then
-    "no dwell times": lambda parameters: replace_monitors(parameters, dwell=()),
-    "longest_visit": lambda parameters: _with_dwell(parameters, 3_601),  # lengths are stored up to it
-    "no times": lambda parameters: replace_monitors(parameters, at_times=(), dwell=()),
+    "no lengths": lambda parameters: replace_monitors(parameters, **{LENGTHS: ()}),
+    "longest_visit": lambda parameters: _with_lengths(parameters, 3_601),  # lengths are stored up to it
+    "no times": lambda parameters: replace_monitors(parameters, at_times=(), **{LENGTHS: ()}),
     "one answer per window": lambda parameters: _with_rule(parameters, answers=1),  # no reports are stored then
 }
 IDLE: dict[str, Change] = {
     "ε of lower bounds": lambda parameters: _with_bounds(parameters, Fraction(2)),
-    "dwell epsilon": lambda parameters: _with_dwell(parameters, 3_600, 2),
+    "ε of lengths": lambda parameters: _with_lengths(parameters, 3_600, 2),
     "threshold": lambda parameters: _with_rule(parameters, threshold=9),
     "more answers per window": lambda parameters: _with_rule(parameters, answers=3),
     "epsilon": lambda parameters: _with_rule(parameters, epsilon=Fraction(1, 3)),

@@ -30,7 +30,8 @@ from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
-from tests.builders import build_parameters, measure_lengths, select, watch
+from tests.builders import build_parameters, select, watch
+from tests.kinds.examples import measure_lengths
 from tests.kit.waiting import until
 from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
@@ -64,7 +65,7 @@ ORDERS: Final[Mapping[str, Order]] = {
 
 @pytest.fixture(scope="module")
 def parameters() -> Parameters:
-    """Six places in one shard, with windows, reports and buckets, and a designated time with dwell times."""
+    """Six places in one shard, with windows, reports and buckets, and a designated time whose visits are measured."""
     stations = watch("stations", range(PLACES), OverTimeRule(Fraction(1), 2, 3, 6, 0))
     noon = AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 2 * DAY)
     lengths = measure_lengths(noon.times, noon.horizon)

@@ -22,6 +22,7 @@ from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.time.instants import SECOND
 from tests.builders import replace_monitors
+from tests.kinds.examples import LENGTHS
 from tests.store.packed import pack_shard_facts
 
 ANN, BOB = b"a" * 16, b"b" * 16
@@ -302,7 +303,9 @@ def test_expiry(
     If facts expired before the progress that claims them, a place would be called safe because nobody is counted.
     """
     if not max_lead:  # slots of a second
-        parameters = replace_monitors(parameters, grid=replace(parameters.grid, length=SECOND), at_times=(), dwell=())
+        parameters = replace_monitors(
+            parameters, grid=replace(parameters.grid, length=SECOND), at_times=(), **{LENGTHS: ()}
+        )
     parameters = replace(parameters, max_lead=max_lead)
     windows = open_windows(server, of=parameters)
     expiry = max(3_600, 2 * (parameters.history_slots + max_lead) * parameters.grid.length // SECOND)

@@ -2,7 +2,7 @@
 
 A tick has four answers, of which three exist at this tick only, because it is the final one of its designated time:
 
-    over time at place-0 | the snapshot with lower bounds | hot spots | dwell times
+    over time at place-0 | the snapshot with lower bounds | hot spots | lengths of visits
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_counts, build_since, measure_lengths, replace_monitors, select
+from tests.builders import ORIGIN, build_counts, build_since, replace_monitors, select
+from tests.kinds.examples import LENGTHS, measure_lengths
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
 
 ANSWERS: Final = 4
@@ -51,7 +52,7 @@ def parameters(make_parameters: Callable[..., Parameters]) -> Parameters:
         make_parameters(places=2, window=3, answers=2, watched={"stations": [0]}),
         at_times=(AtTimes("noon", times, half, 2, HOUR, half),),
         hot_spots=(HotSpots("busiest", times, half, 2, HOUR),),
-        dwell=(measure_lengths(times, HOUR, epsilon=half),),
+        **{LENGTHS: (measure_lengths(times, HOUR, epsilon=half),)},
     )
 
 

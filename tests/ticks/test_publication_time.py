@@ -25,7 +25,8 @@ from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.schedule import Schedule
 from monitor.time.slot_grid import SlotGrid
-from tests.builders import ORIGIN, measure_lengths, replace_monitors
+from tests.builders import ORIGIN, replace_monitors
+from tests.kinds.examples import LENGTHS, measure_lengths
 from tests.store.packed import pack_shard_facts
 
 SOURCES = str(Path(monitor.__file__).parent)
@@ -77,7 +78,7 @@ def ask_everything(parameters: Parameters) -> Parameters:
         parameters,
         at_times=(AtTimes("noon", times, Fraction(1), HIGH, HOUR, Fraction(1)),),
         hot_spots=(HotSpots("busiest", times, Fraction(1), 2, HOUR),),
-        dwell=(measure_lengths(times, HOUR),),
+        **{LENGTHS: (measure_lengths(times, HOUR),)},
     )
 
 

@@ -26,6 +26,7 @@ from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SystemClock
 from tests.conftest import Eventually
+from tests.kinds.examples import MONITORS
 from tests.shared_kafka import SharedKafka
 
 pytestmark = pytest.mark.long
@@ -73,13 +74,9 @@ def draw_monitors(draw: st.DrawFn, slot: int, places: list[str]) -> dict[str, An
     times = draw(st.lists(st.sampled_from(TIMES), min_size=1, unique=True))
     horizon = draw(st.sampled_from(("1d", "25h7m", "100d", "1ms")))
     monitor |= {"at": times, "timezone": draw(st.sampled_from(ZONES)), "reporting_horizon": horizon}
-    own: dict[str, dict[str, Any]] = {
-        "at_times": {"threshold": 20},
-        "hot_spots": {"top": 10**12},
-        "dwell": {"longest_visit": "2h"},
-    }
+    own = MONITORS[kind] | ({"top": 10**12} if kind == "hot_spots" else {})
     bounds = {"at_least": {"epsilon": draw(EPSILONS)}} if kind == "at_times" and draw(st.booleans()) else {}
-    return monitor | own[kind] | bounds
+    return own | monitor | bounds
 
 
 @st.composite

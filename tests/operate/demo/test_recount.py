@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from monitor.audit import AuditReport
+from monitor.audit.kinds.all_kinds import OWN_ORACLES
 from monitor.operate.demo.page import write_recount
 
 
@@ -23,7 +24,7 @@ def test_recount_counts_all_statements(tmp_path: Path) -> None:
         noisy=2,
         bounds=1,
         violations={},
-        totals={"safe": 1, "noisy_count": 2, "at_least": 4, "dwell": 8, "form": 16, "paid": 32},
+        totals={"safe": 1, "noisy_count": 2, "at_least": 4, **dict.fromkeys(OWN_ORACLES, 8), "form": 16, "paid": 32},
         spent=Fraction(7, 2),
         may_pay=Fraction(5),
         fates={},

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -20,7 +19,6 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.cli import main
 from monitor.config.sections import SigningSettings
 from monitor.config.valid_config import ValidConfig, load_valid_config
-from monitor.kinds.dwell.monitor import DwellMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.register.entry import build_entry, to_yaml
 from monitor.operate.register.figures import (
@@ -33,13 +31,12 @@ from monitor.operate.register.figures import (
 )
 from monitor.operate.register.pages import write_assessment, write_notice
 from monitor.privacy.alarm_chances import compute_belief, compute_mean_noise, find_threshold
-from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE
 from monitor.values.belief import PRIORS
 from monitor.values.wording import format_percent, spell_duration, spell_rhythm
+from tests.kinds.examples import LENGTHS, MONITORS
 from tests.kit.signed import SIGNER
-from tests.privacy.laws import Given
 
 ROOT = Path(__file__).parents[3]
 FIELDS = yaml.safe_load((Path(__file__).parent / "registry-fields.yaml").read_text(encoding="utf-8"))
@@ -62,7 +59,7 @@ def every_kind(tmp_path_factory: pytest.TempPathFactory) -> ValidConfig:
     tree["privacy"]["epsilon"] = "100"
     tree["monitors"] += [
         {"name": "busiest", "kind": "hot_spots", "top": 3, **timed},
-        {"name": "lengths", "kind": "dwell", "longest_visit": "2h", **timed},
+        MONITORS[LENGTHS] | timed,
         {"name": "bounds", "kind": "at_times", "threshold": 30, "at_least": {"epsilon": "1/7"}, **timed},
     ]
     folder = tmp_path_factory.mktemp("every-kind")
@@ -134,7 +131,7 @@ def test_documents_state_the_figures_of_check(valid: ValidConfig) -> None:
 
 
 def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:
-    """One visit pays a place's share, ε of a time, the larger ε with lower bounds, and ε of dwell times."""
+    """One visit pays a place's share, ε of a time, the larger ε with lower bounds, and ε of lengths."""
     paid = {each.report.name: each.report.one_visit for each in collect_figures(every_kind).monitors}
     assert paid == {
         "places": Fraction(1, 5),
@@ -143,34 +140,6 @@ def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:
         "lengths": Fraction(1, 3),
         "bounds": Fraction(1, 3),
     }
-
-
-@pytest.mark.parametrize("per_person", [1, 2, 3])
-def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: int) -> None:
-    """Removing one of a person's visits from dwell times costs at most the stated share of ε, and may cost all of it.
-
-    If one visit is removed, another one may count in its place.
-    """
-    monitors = [
-        monitor.model_copy(update={"visits_per_person": per_person}) if isinstance(monitor, DwellMonitor) else monitor
-        for monitor in every_kind.config.monitors
-    ]
-    changed = replace(every_kind, config=every_kind.config.model_copy(update={"monitors": tuple(monitors)}))
-    (stated,) = [each.report.one_visit for each in collect_figures(changed).monitors if each.report.kind == "dwell"]
-    rule = DwellRule(Fraction(1, 3), 1, per_person)
-    known = {
-        lengths: step(
-            rule, [(b"ann", row, length) for row, length in enumerate(lengths) if length is not None], Given(0, 0, 0, 0)
-        )
-        for lengths in product((None, 0, 1), repeat=per_person + 1)
-    }
-    costs = {
-        abs(totals.above_low - without.above_low) + abs(totals.below_high - without.below_high)
-        for lengths, totals in known.items()
-        for row in range(per_person + 1)
-        for without in [known[(*lengths[:row], None, *lengths[row + 1 :])]]
-    }
-    assert max(costs) * rule.to_sum_and_count().noise_epsilon == stated
 
 
 def test_one_visit_to_a_weighted_place() -> None:
