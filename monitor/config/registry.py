@@ -208,12 +208,16 @@ class _Reader:
 
 
 def _are_plain(ids: Sequence[str]) -> bool:
-    """Return whether all of the ids are valid for sure: no character of UTF-8 takes more than four bytes."""
+    """Return whether all of the ids are valid for sure: no character of UTF-8 takes more than four bytes.
+
+    The only printable character that may not be at the start or the end of an id is the space.
+    """
+    text = "".join(ids)
     return (
         all(ids)
         and max(map(len, ids)) <= ID_BYTES // 4
-        and "".join(ids).isprintable()
-        and not any(map(has_outer_space, ids))
+        and text.isprintable()
+        and not (" " in text and any(map(has_outer_space, ids)))
     )
 
 

@@ -30,24 +30,25 @@ class Registry:
         return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
     @cached_property
-    def shard(self) -> NDArray[np.int64]:
+    def shard(self) -> NDArray[np.int32]:
         """The shard of each row; shape (locations,)."""
-        shards = (find_shard(location, self.shards) for location in self.ids)
-        return np.fromiter(shards, np.int64, len(self.ids))
+        digests = (hashlib.sha256(location.encode()).digest() for location in self.ids)
+        numbers = np.fromiter(digests, "S8", len(self.ids)).view(">u8")  # as `find_shard`, in half of its time
+        return (numbers % np.uint64(self.shards)).astype(np.int32)
 
     @cached_property
-    def by_shard(self) -> tuple[NDArray[np.int64], ...]:
+    def by_shard(self) -> tuple[NDArray[np.int32], ...]:
         """The rows of each shard, in registry order."""
         # numpy sorts integers of at most 16 bits in linear time.
-        order = np.argsort(self.shard.astype(np.min_scalar_type(self.shards)), kind="stable")
+        order = np.argsort(self.shard.astype(np.min_scalar_type(self.shards)), kind="stable").astype(np.int32)
         ends = np.cumsum(np.bincount(self.shard, minlength=self.shards))
         return tuple(np.split(order, ends[:-1]))
 
     @cached_property
-    def json_lengths(self) -> NDArray[np.int64]:
+    def json_lengths(self) -> NDArray[np.int32]:
         """The bytes of each id as a JSON string; shape (locations,)."""
         texts = map(encode_basestring, self.ids)  # as json.dumps without ensure_ascii, in a third of the time
-        return np.fromiter((len(text.encode()) for text in texts), np.int64, len(self.ids))
+        return np.fromiter(map(len, map(str.encode, texts)), np.int32, len(self.ids))
 
     @cached_property
     def digest(self) -> str:

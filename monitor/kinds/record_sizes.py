@@ -25,4 +25,4 @@ _LOCATION: Final = 60
 
 def measure_locations(registry: Registry) -> NDArray[np.int64]:
     """Return the maximum bytes of each location with its noisy count in a record; shape (locations,)."""
-    return registry.json_lengths + _LOCATION
+    return registry.json_lengths.astype(np.int64) + _LOCATION

@@ -192,7 +192,7 @@ def step(
     if count is None:
         return OverTimeAnswer("unknown", None, run, None)
     noisy_count = count + noise
-    since = _find_latest(run)
+    since = _find_latest(run) if run else None
     if noisy_count < rule.threshold:
         return OverTimeAnswer("safe", None, run, None, since)
     mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)

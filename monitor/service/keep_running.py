@@ -25,8 +25,6 @@ LONGEST_PAUSE_SECONDS: Final = 30.0
 TURN_SECONDS: Final = 1.0
 TOPICS_SECONDS: Final = 60.0
 """The interval between checks of the topics' settings while the service runs."""
-OBJECTS_BETWEEN_COLLECTIONS: Final = 70_000
-"""How many more objects exist before Python looks for cycles among the new ones; 700 without this."""
 
 
 def prepare(settings: Settings, clock: Clock) -> Preflight:
@@ -62,15 +60,6 @@ def check_clock(store: RedisStore, clock: Clock, tolerance: int) -> None:
         )
 
 
-def collect_garbage_rarely() -> None:
-    """Let Python look for cycles of objects a hundred times less often, and not among the objects of the start.
-
-    A tick and a batch of visits create many objects and no cycles, so each search visits them in vain.
-    """
-    gc.freeze()
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-
-
 def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
     """Run the service until `stop` is set, and serve its metrics and its health on a port.
 
@@ -78,7 +67,7 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
         RefusedError: the operator must first correct something on the servers.
         UsageError: the metrics port cannot be opened.
     """
-    collect_garbage_rarely()
+    gc.freeze()  # the objects of the start stay, so Python does not look for cycles among them
     metrics, health = Metrics(), Health()
     address = settings.config.metrics
     endpoint = Endpoint(address.host, address.port, metrics.registry, health)

@@ -42,6 +42,7 @@ from monitor.kinds.facts import (
 )
 
 Ints = NDArray[np.int64]
+Rows = NDArray[np.int32]
 
 _GROUP: Final = np.dtype([("row", ">u4"), ("facts", ">u4")])
 _SEEN: Final = np.dtype([("lead", ">i4"), ("person", PERSON)])
@@ -58,7 +59,7 @@ _REMEDY: Final = (
 )
 
 
-def pack_facts(facts: Facts, shard: Ints) -> dict[int, list[Portion]]:
+def pack_facts(facts: Facts, shard: NDArray[np.int32]) -> dict[int, list[Portion]]:
     """Return the portions by shard, in which scripts read facts. `shard`: the shard of each row; shape (locations,)."""
     packed: dict[int, list[Portion]] = {}
     for kind, order, of_kind in (
@@ -125,7 +126,7 @@ def read_stays(members: Iterable[bytes], lengths: Iterable[float | bytes]) -> li
     ]
 
 
-def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints]:
+def count_members(members: bytes, rows: Rows) -> tuple[Ints, Ints]:
     """Count the distinct people by location in a designated time's set.
 
     Args:
@@ -149,7 +150,7 @@ def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints]:
     return people, consenting
 
 
-def read_stamps(members: bytes, stamps: bytes, rows: Ints) -> Stamps:
+def read_stamps(members: bytes, stamps: bytes, rows: Rows) -> Stamps:
     """Return the latest stamps of the people at a designated time. The members are as in `count_members`.
 
     `stamps`: the stamp of each member as text, separated by spaces. The members of people who consented are left out.

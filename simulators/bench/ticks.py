@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.command_options import collect_garbage_rarely
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
@@ -29,7 +30,6 @@ from monitor.observe.update_service_metrics import Metrics
 from monitor.privacy.one_sided_noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.records.owner_record import make_ledger_record
-from monitor.service.keep_running import collect_garbage_rarely
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
