@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.base.monitor import Monitor
-from monitor.kinds.facts import Question, Since
+from monitor.kinds.facts_and_questions import Question, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime

@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from monitor.client.answer_types import Answer, describe_strength
 from monitor.client.designated_time import AtTime
-from monitor.client.fold_records import AlertChange, BoundChange, Change, SubscriberView, TotalChange
-from monitor.client.known_places import count_draws, judge_strength
+from monitor.client.known_at_a_moment import count_draws, judge_strength
+from monitor.client.state_from_records import AlertChange, BoundChange, Change, SubscriberView, TotalChange
 from monitor.kinds.base.record_of_designated_times import TotalSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.kinds.upper_bound.record import UpperBoundAlert

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from monitor.client.answer_types import NOTHING, Answer, Known
-from monitor.client.fold_records import Change, SubscriberView, keep_for
-from monitor.client.known_places import VALID_SLOTS, KnownPlaces
+from monitor.client.known_at_a_moment import VALID_SLOTS, KnownPlaces
 from monitor.client.read_config import PublishingService, read_service
+from monitor.client.state_from_records import Change, SubscriberView, keep_for
 from monitor.client.topic_consumer import BACK_TICKS, Published, Subscriber, Token, decode_token
 from monitor.client.verification import Trust, Verification, read_trust
 from monitor.config.describe_problems import format_value

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from monitor.client.fold_records import read_snapshot_subject
+from monitor.client.state_from_records import read_snapshot_subject
 from monitor.client.topic_consumer import Published
 from monitor.errors import TimeError, UsageError
 from monitor.kinds.at_times.record import AT_TIMES

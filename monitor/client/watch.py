@@ -24,9 +24,9 @@ from monitor.client.describe_records import (
     total_status,
 )
 from monitor.client.designated_time import AtTime
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import VALID_SLOTS, KnownPlaces, count_draws
+from monitor.client.known_at_a_moment import VALID_SLOTS, KnownPlaces, count_draws
 from monitor.client.read_config import PublishingService
+from monitor.client.state_from_records import SubscriberView
 from monitor.client.subscription import Places, open_configured
 from monitor.config.valid_config import ValidConfig
 from monitor.kafka.connections import build_kafka_connections

@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.ingest.dead_letters import Refusal, refuse
-from monitor.ingest.decode import Columns
-from monitor.kinds.facts import (
+from monitor.ingest.decode_visits import Columns
+from monitor.kinds.facts_and_questions import (
     CONSENT,
     PERSON,
     PRESENT,

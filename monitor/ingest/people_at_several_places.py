@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kinds.facts import CONSENT, FactArray
+from monitor.kinds.facts_and_questions import CONSENT, FactArray
 
 LIMIT: Final = 200_000
 """The most (person, designated time) pairs that are remembered. They take about 25 MB."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetter, Refusal
-from monitor.ingest.decode import decode_records
+from monitor.ingest.decode_visits import decode_records
 from monitor.ingest.poll_input import Fetched
 from monitor.ingest.write_queue import Batch, count_delays
-from monitor.kinds.facts import OffsetRange
+from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.kinds.parameters import Parameters
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import SECOND

@@ -20,7 +20,7 @@ from monitor.ingest.poll_input import Fetched, InputLog
 from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
-from monitor.kinds.facts import OffsetRange, Portions
+from monitor.kinds.facts_and_questions import OffsetRange, Portions
 from monitor.kinds.parameters import Parameters
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields

@@ -21,7 +21,7 @@ from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic, count_by_re
 from monitor.ingest.offsets import InputOffsets
 from monitor.kafka.groups import CommittedOffsets
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
-from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.observe.service_metrics import Recovery
 from monitor.observe.update_service_metrics import Metrics

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.ingest.dead_letters import DeadLetter
-from monitor.kinds.facts import Facts, OffsetRange, Portions
+from monitor.kinds.facts_and_questions import Facts, OffsetRange, Portions
 from monitor.kinds.locations import Registry
 from monitor.observe.service_metrics import REPORT_DELAY_BUCKETS
 from monitor.store.packing import pack_facts

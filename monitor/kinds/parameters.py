@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monitor.kinds.base.charged_times import ChargedTimes
 from monitor.kinds.base.monitor import Monitor
-from monitor.kinds.facts import NeededFacts, find_designated
+from monitor.kinds.facts_and_questions import NeededFacts, find_designated
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD, measure_locations
 from monitor.privacy.over_time import OverTimeRule

@@ -16,8 +16,8 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.client.answer_types import Answer, State, Strength
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
 from monitor.config.registry import Location, Locations
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters

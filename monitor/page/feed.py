@@ -13,7 +13,7 @@ from monitor.client.answer_types import Answer
 from monitor.config.sections import Language
 from monitor.page.current_places import Place, find_mark
 from monitor.page.languages import Words, format_machine_time
-from monitor.page.replace_files import name_place
+from monitor.page.write_changed_files import name_place
 
 MOST_ENTRIES: Final = 200
 """The most alarms of a feed: those published last. Readers keep the ones that they have read."""

@@ -26,8 +26,8 @@ from monitor.page.feed import name_feed, write_feed
 from monitor.page.history import Periods
 from monitor.page.languages import Texts, Words, format_machine_time
 from monitor.page.place_history import describe_period, draw_curves
-from monitor.page.replace_files import name_place
 from monitor.page.scripts_and_styles import Static
+from monitor.page.write_changed_files import name_place
 from monitor.privacy.alarm_chances import compute_belief, find_most_noise
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Self
 
-from monitor.client.fold_records import SubscriberView, keep_for
+from monitor.client.state_from_records import SubscriberView, keep_for
 from monitor.client.verification import read_trust
 from monitor.config.registry import Locations
 from monitor.config.sections import PageSettings
@@ -27,10 +27,10 @@ from monitor.page.html import Html, count_noise, describe_promise, find_timezone
 from monitor.page.kept_records import Board
 from monitor.page.languages import build_texts
 from monitor.page.metrics import PageMetrics
-from monitor.page.replace_files import Folder
 from monitor.page.scripts_and_styles import read_static
+from monitor.page.site_files import SiteFiles
 from monitor.page.topic_reader import Polled, TopicReader
-from monitor.page.write_site import SiteFiles
+from monitor.page.write_changed_files import Folder
 from monitor.time.clock import Clock
 from monitor.time.instants import MILLISECOND
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from monitor.client.describe_records import alert_status
-from monitor.client.fold_records import (
+from monitor.client.state_from_records import (
     read_alert,
     read_alert_subject,
     read_bound,

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from monitor.client.answer_types import Answer
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
 from monitor.page.current_places import Place, Present, Snapshot, distinguish, read_place
-from monitor.page.data_files import describe_answer
+from monitor.page.write_json_csv_geojson import describe_answer
 from monitor.time.instants import MILLISECOND, SECOND, format_instant
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -20,8 +20,8 @@ from monitor.kafka.topics import (
     list_risks,
 )
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.compute_payment import PeriodPayments
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
-from monitor.ledger.payment_in_period import PeriodPayments
 from monitor.ledger.read_ledger import LedgerReader, read_first_offset
 
 log = logging.getLogger(__name__)

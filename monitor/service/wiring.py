@@ -39,12 +39,12 @@ from monitor.store.fingerprint import compute_fingerprint, compute_published_fin
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, RedisUser, create_client
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.check_payment_in_period import PeriodCheck, PeriodLimits
-from monitor.ticks.context import StoreClock, TickContext
+from monitor.ticks.check_payment_at_takeover import PeriodCheck, PeriodLimits
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.rollout import Candidate, DelayedMembership, compute_version
+from monitor.ticks.shared_by_partitions import StoreClock, TickContext
 from monitor.ticks.takeover import take_over
 from monitor.time.clock import Clock
 from monitor.time.instants import SECOND

@@ -11,7 +11,7 @@ local SEEN, PRESENT, STAY = 20, 28, 32  -- bytes of a packed fact (monitor/store
 local PORTION = 2000      -- facts per command
 local MERGED = 50000      -- facts after which a script stops merging, so that the server is busy only briefly
 
-local NOTHING_SHOWN = -2 ^ 52  -- as monitor.kinds.facts.COMPLETE_FROM_START
+local NOTHING_SHOWN = -2 ^ 52  -- as monitor.kinds.facts_and_questions.COMPLETE_FROM_START
 
 local MARK = ''           -- the member of each window, of the reports and the buckets of each row, and of the waiting
                           -- facts that is not a fact; its score is +inf

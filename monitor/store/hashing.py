@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from monitor.errors import UsageError
-from monitor.kinds.facts import HASH_BYTES
+from monitor.kinds.facts_and_questions import HASH_BYTES
 
 _LEAST_KEY: Final = 16
 _TAG_BYTES: Final = 2

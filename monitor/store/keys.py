@@ -1,7 +1,7 @@
 """The name of every key in Redis.
 
     {name:fingerprint:shard}:meta         hash: p<partition> (progress), opened, shown, renewed; complete_from,
-                                          evicted_before and times_evicted_until of `monitor.kinds.facts.Reading`; also
+                                          evicted_before and times_evicted_until (`facts_and_questions.py`); also
                                           the names (t:<instant>, d:<instant>) of the sets of designated times
     {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot in which their records were stamped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import StoreError
-from monitor.kinds.facts import (
+from monitor.kinds.facts_and_questions import (
     CONSENT,
     HASH_BYTES,
     PERSON,

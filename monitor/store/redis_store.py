@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import EvictionError, StoreError
-from monitor.kinds.facts import (
+from monitor.kinds.facts_and_questions import (
     COMPLETE_FROM_START,
     NEVER,
     OffsetRange,

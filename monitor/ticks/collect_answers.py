@@ -14,8 +14,8 @@ from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.base.decide import MonitorDecider, Tally
 from monitor.kinds.base.monitor import Monitor
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Question
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import Question
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.one_sided_noise import Noise

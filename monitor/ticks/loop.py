@@ -11,11 +11,11 @@ from typing import Final
 from monitor.errors import MonitorError, UnreachableError
 from monitor.observe.logs import log_unexpected
 from monitor.records.output_records import OutputRecord
-from monitor.ticks.context import TickContext
 from monitor.ticks.hidden_answers import HiddenAnswers
 from monitor.ticks.owner import Owner
 from monitor.ticks.rollout import DelayedMembership
 from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.instants import SECOND, format_instant
 

@@ -12,12 +12,12 @@ from typing import Final
 
 from monitor.errors import LedgerError
 from monitor.kinds.base.monitor import Monitor
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.locations import find_shard
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import ACKNOWLEDGED_SECONDS, Writer
+from monitor.ledger.compute_payment import declare_charges
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms, find_later
-from monitor.ledger.payment_in_period import declare_charges
 from monitor.ledger.read_ledger import LedgerReader
 from monitor.observe.failpoints import failpoint
 from monitor.privacy.one_sided_noise import Noise

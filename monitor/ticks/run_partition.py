@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
 from monitor.records.output_records import OutputRecord
 from monitor.records.unknown_causes import STORE_UNREACHABLE
 from monitor.ticks.collect_answers import Decision
-from monitor.ticks.context import TickContext
 from monitor.ticks.owner import NOT_SIGNED, Owner, Rest
-from monitor.ticks.read_complete_counts import EvidenceReader
+from monitor.ticks.read_until_complete import EvidenceReader
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.ticks.tick_reports import TickReports
 from monitor.time.instants import SECOND, format_instant

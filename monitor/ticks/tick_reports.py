@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.errors import UnreachableError
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.records.unknown_causes import INPUT_BEHIND, count_causes, explain, explain_hidden
 from monitor.ticks.collect_answers import Decision
-from monitor.ticks.context import TickContext
 from monitor.ticks.owner import Owner, Rest
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.time.instants import SECOND, format_instant
 
 log = logging.getLogger(__name__)

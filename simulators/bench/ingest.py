@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetterTopic
-from monitor.ingest.decode import decode_records
+from monitor.ingest.decode_visits import decode_records
 from monitor.ingest.poll_input import InputLog
 from monitor.ingest.reading_thread import Reader
 from monitor.ingest.write_queue import MOST_FACTS
-from monitor.kinds.facts import OffsetRange, Portions
+from monitor.kinds.facts_and_questions import OffsetRange, Portions
 from monitor.observe.prometheus_metric import PREFIX
 from monitor.observe.update_service_metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up

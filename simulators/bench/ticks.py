@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from monitor.command_options import collect_garbage_rarely
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
@@ -34,10 +34,10 @@ from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
-from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.ticks.takeover import take_over
 from monitor.time.clock import SteppedClock

@@ -19,7 +19,7 @@ from monitor.audit.configuration import AuditTerms, read_terms
 from monitor.audit.live import start_audit
 from monitor.audit.visits import decode
 from monitor.cli import main
-from monitor.ingest.decode import decode_records
+from monitor.ingest.decode_visits import decode_records
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
 from monitor.kinds.parameters import Parameters
 from tests.audit.conftest import Tiny

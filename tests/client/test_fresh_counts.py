@@ -10,8 +10,8 @@ from fractions import Fraction
 import pytest
 
 from monitor.client.describe_records import News, Words
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
 from monitor.client.watch import describe_view
 from monitor.privacy.over_time import (
     Mark,

@@ -11,8 +11,8 @@ import pytest
 
 from monitor.client.answer_types import Answer
 from monitor.client.describe_records import News, Words
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
 from monitor.client.watch import describe_view
 from monitor.kinds.at_times.record import LaterCount
 from monitor.privacy.at_times import AtTimesRule, find_count_start, may_answer

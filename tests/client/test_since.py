@@ -11,8 +11,8 @@ import pytest
 
 from monitor.client import connect
 from monitor.client import verification as verification_module
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
 from monitor.client.verification import FEWEST_WAITING, Verification, read_trust
 from monitor.errors import UsageError
 from monitor.kinds.at_times.record import AT_TIMES

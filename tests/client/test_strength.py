@@ -7,8 +7,8 @@ import math
 import pytest
 
 from monitor.client.answer_types import Answer
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces, count_draws, judge_strength
+from monitor.client.known_at_a_moment import KnownPlaces, count_draws, judge_strength
+from monitor.client.state_from_records import SubscriberView
 from monitor.time.instants import HOUR, YEAR
 from tests.client.records import REGISTRY, SLOTS, over_time, snapshot
 

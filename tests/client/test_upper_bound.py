@@ -8,8 +8,8 @@ import pytest
 
 from monitor.client.describe_records import News, Words
 from monitor.client.exporter import PublicMetrics
-from monitor.client.fold_records import BoundChange, SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import BoundChange, SubscriberView
 from monitor.records.output_records import OutputRecord
 from monitor.time.instants import HOUR
 from tests.client.records import REGISTRY, SLOTS, bound, over_time

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 from monitor.client.answer_types import Answer, Known
-from monitor.client.fold_records import SubscriberView, keep_for
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView, keep_for
 from monitor.kinds.locations import Registry
 from monitor.time.instants import SECOND, parse_instant, to_instant
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from monitor.client.describe_records import News, Words, chance, length, moment
-from monitor.client.fold_records import SubscriberView
+from monitor.client.state_from_records import SubscriberView
 from monitor.client.watch import Screen, describe_view
 from monitor.kinds.locations import Registry
 from monitor.records.output_records import OutputRecord

@@ -15,7 +15,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from monitor.kinds.facts import Question
+from monitor.kinds.facts_and_questions import Question
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import create_store

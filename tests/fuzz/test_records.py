@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from monitor.ingest.accept import Accepted, accept
-from monitor.ingest.decode import Columns, decode_records
+from monitor.ingest.decode_visits import Columns, decode_records
 from monitor.kinds.parameters import Parameters
 from monitor.service.wiring import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds

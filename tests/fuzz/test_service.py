@@ -16,8 +16,8 @@ from monitor.audit import audit_topics
 from monitor.audit.live.topic_facts import KafkaTopics
 from monitor.audit.topic_reader import Sources
 from monitor.ingest.accept import Accepted, accept
-from monitor.ingest.decode import decode_records
-from monitor.kinds.facts import Question
+from monitor.ingest.decode_visits import decode_records
+from monitor.kinds.facts_and_questions import Question
 from monitor.observe.prometheus_metric import PREFIX
 from monitor.operate.replay.driver import Replay, prepare_empty
 from monitor.operate.servers import EmbeddedValkey

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from monitor.ingest.accept import Accepted, accept
-from monitor.ingest.decode import decode_records
+from monitor.ingest.decode_visits import decode_records
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters

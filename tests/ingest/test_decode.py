@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.ingest.decode import LONGEST_STAY, Columns, decode_records, parse_instants
+from monitor.ingest.decode_visits import LONGEST_STAY, Columns, decode_records, parse_instants
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.records.visits import Fault, Reason, open_record
 from monitor.time.instants import DAY, MINUTE, format_instant, parse_instant

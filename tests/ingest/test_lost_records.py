@@ -11,7 +11,7 @@ from kafka.errors import LogTruncationError
 from monitor.errors import UnreachableError
 from monitor.ingest import reading_thread as reader_module
 from monitor.ingest.reading_thread import Reader
-from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.store.keys import Keys
 from tests.conftest import Eventually
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, World, persons

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.ingest.people_at_several_places import PeopleAtSeveralPlaces
-from monitor.kinds.facts import CONSENT, PRESENT
+from monitor.kinds.facts_and_questions import CONSENT, PRESENT
 from monitor.store.hashing import PersonHasher
 
 NOON, EVENING = 1_767_268_800_000_000, 1_767_290_400_000_000

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest import reading_thread as reader_module
-from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR
 from tests.conftest import Eventually

@@ -16,9 +16,9 @@ import zstandard
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import SINGLE, DeadLetterTopic
-from monitor.ingest.decode import decode_records
+from monitor.ingest.decode_visits import decode_records
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
-from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.store.hashing import PersonHasher

@@ -29,7 +29,7 @@ from monitor.ingest.reading_thread import Reader, run_reader
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, name_input_group
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState
-from monitor.kinds.facts import Question, Reading
+from monitor.kinds.facts_and_questions import Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.observe.service_metrics import REPORT_DELAY_BUCKETS
 from monitor.observe.update_service_metrics import Metrics

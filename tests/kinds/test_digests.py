@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from monitor.config.valid_config import ValidConfig, load_valid_config
-from monitor.ledger.payment_in_period import declare_charges
+from monitor.ledger.compute_payment import declare_charges
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.ticks.rollout import compute_version
 from tests.kinds.examples import LENGTHS, MONITORS

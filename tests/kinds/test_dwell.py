@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from monitor.client.describe_records import News, Words
-from monitor.client.fold_records import SubscriberView, read_total
+from monitor.client.state_from_records import SubscriberView, read_total
 from monitor.client.watch import describe_view
 from monitor.kinds.dwell.decide import estimate
 from monitor.kinds.dwell.monitor import DwellMonitor

@@ -15,8 +15,8 @@ import pytest
 from monitor.errors import LedgerError
 from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy

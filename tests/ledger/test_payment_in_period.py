@@ -16,8 +16,8 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.compute_payment import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
 from monitor.ledger.ledger_state import LedgerState, Spent
-from monitor.ledger.payment_in_period import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payment_of_one_person import compute_at_times_payment, compute_over_time_payment

@@ -6,8 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
 from monitor.config.registry import Location
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.page.current_places import Place, read_place

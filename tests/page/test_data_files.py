@@ -19,8 +19,13 @@ from monitor.config.registry import Location
 from monitor.kinds.report_delays import ReportDelays
 from monitor.page.csv_columns import describe_columns
 from monitor.page.current_places import Expected, Place, Snapshot
-from monitor.page.data_files import CSV_COLUMNS, describe_place, write_locations_csv, write_locations_geojson
 from monitor.page.languages import Words, read_texts
+from monitor.page.write_json_csv_geojson import (
+    CSV_COLUMNS,
+    describe_place,
+    write_locations_csv,
+    write_locations_geojson,
+)
 from monitor.time.instants import DAY, HOUR, parse_instant, to_datetime
 
 ROOT: Final = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from monitor.kinds.over_time.record import OVER_TIME
 from monitor.page.current_places import Present
 from monitor.page.run_page import Target, page_command
 from monitor.page.serve import FolderServer
-from monitor.page.write_site import SiteFiles
+from monitor.page.site_files import SiteFiles
 from monitor.time.instants import MILLISECOND
 from tests.conftest import Eventually
 from tests.page.conftest import OpenPage

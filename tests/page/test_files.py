@@ -27,10 +27,10 @@ from monitor.errors import ConfigError, FailedError, TopicError, UsageError
 from monitor.page import topic_reader
 from monitor.page.command import read_address
 from monitor.page.current_places import UNREACHABLE, Place, Snapshot
-from monitor.page.data_files import write_locations_csv
-from monitor.page.replace_files import LOCK, PART, Folder
 from monitor.page.serve import BRIEF, FOREVER, HEADERS, FolderServer
 from monitor.page.states import list_states
+from monitor.page.write_changed_files import LOCK, PART, Folder
+from monitor.page.write_json_csv_geojson import write_locations_csv
 from monitor.time.instants import HOUR
 from tests.conftest import Eventually
 from tests.kit.programs import Program

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.client.fold_records import SubscriberView
-from monitor.client.known_places import KnownPlaces
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
 from monitor.client.topic_consumer import Published
 from monitor.kinds.locations import Registry
 from monitor.page.current_places import Present

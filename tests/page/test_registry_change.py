@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.client.fold_records import SubscriberView
+from monitor.client.state_from_records import SubscriberView
 from monitor.config.registry import Locations
 from monitor.config.valid_config import load_valid_config
 from monitor.kinds.locations import Registry

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import FailedError, UsageError
-from monitor.page.replace_files import LOCK, PART, Folder, name_place
+from monitor.page.write_changed_files import LOCK, PART, Folder, name_place
 
 HUGE = b"x" * 300_000
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from monitor.page.replace_files import Folder
+from monitor.page.write_changed_files import Folder
 with Folder(Path(sys.argv[1])) as folder:
     print("ready", flush=True)
     for number in itertools.count():
@@ -158,7 +158,7 @@ def test_full_disk_keeps_the_file(tmp_path: Path) -> None:
     code = """
 import resource, signal, sys
 from pathlib import Path
-from monitor.page.replace_files import Folder
+from monitor.page.write_changed_files import Folder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Folder(Path(sys.argv[1])) as folder:
     folder.write("a", b"before" * 1_000)

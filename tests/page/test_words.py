@@ -17,8 +17,8 @@ from monitor.client.answer_types import About, Answer
 from monitor.config.sections import LANGUAGES, Language
 from monitor.kinds.report_delays import ReportDelays
 from monitor.page.current_places import Expected, find_likely_least
-from monitor.page.data_files import describe_answer
 from monitor.page.languages import Words, read_texts
+from monitor.page.write_json_csv_geojson import describe_answer
 from monitor.time.instants import DAY, HOUR, format_instant, to_datetime
 
 SCRIPT: Final = Path(__file__).parents[2] / "monitor" / "page" / "static" / "words.js"

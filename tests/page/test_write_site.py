@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.client.fold_records import SubscriberView
+from monitor.client.state_from_records import SubscriberView
 from monitor.config.registry import Locations
 from monitor.config.sections import PageSettings
 from monitor.page.current_places import Present
@@ -17,9 +17,9 @@ from monitor.page.html import Html
 from monitor.page.kept_records import Board
 from monitor.page.languages import build_texts
 from monitor.page.public_records import read_entries
-from monitor.page.replace_files import Folder
 from monitor.page.scripts_and_styles import read_static
-from monitor.page.write_site import SiteFiles
+from monitor.page.site_files import SiteFiles
+from monitor.page.write_changed_files import Folder
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, MINUTE

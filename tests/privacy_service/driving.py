@@ -15,7 +15,7 @@ from monitor.ingest.poll_input import Fetched
 from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
-from monitor.kinds.facts import COMPLETE_FROM_START, Portions, Question, Reading
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Portions, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.store.hashing import PersonHasher

@@ -23,16 +23,16 @@ from typing import Any, cast
 import numpy as np
 
 from monitor.ingest.write_queue import Batch
-from monitor.kinds.facts import Question, Reading, Since
+from monitor.kinds.facts_and_questions import Question, Reading, Since
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.ledger.ledger_state import LedgerState
 from monitor.observe.update_service_metrics import Metrics
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
 from monitor.ticks.collect_answers import Decider
-from monitor.ticks.context import TickContext
-from monitor.ticks.read_complete_counts import EvidenceReader
+from monitor.ticks.read_until_complete import EvidenceReader
 from monitor.ticks.run_partition import find_reading_end, find_release_time
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MINUTE

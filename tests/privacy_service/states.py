@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from monitor.ingest.write_queue import Batch
-from monitor.kinds.facts import OffsetRange, Portion, Portions
+from monitor.kinds.facts_and_questions import OffsetRange, Portion, Portions
 from monitor.kinds.locations import Registry
 from monitor.store.packing import pack_facts
 from tests.store.memory import Shard

@@ -11,7 +11,7 @@ from monitor.ingest.poll_input import Fetched
 from monitor.ingest.reading_thread import Reader
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
-from monitor.kinds.facts import Portions
+from monitor.kinds.facts_and_questions import Portions
 from monitor.kinds.locations import Registry
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock

@@ -14,13 +14,13 @@ from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import Start, StartOffsets
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
-from monitor.kinds.facts import COMPLETE_FROM_START, Question
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Question
 from monitor.kinds.parameters import Parameters
 from monitor.observe.update_service_metrics import Metrics
 from monitor.thread_signals import Signal
-from monitor.ticks.context import TickContext
-from monitor.ticks.read_complete_counts import EvidenceReader
+from monitor.ticks.read_until_complete import EvidenceReader
 from monitor.ticks.run_partition import find_reading_end
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, SECOND

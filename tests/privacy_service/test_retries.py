@@ -13,16 +13,16 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import UnreachableError
-from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.observe.update_service_metrics import Metrics
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.thread_signals import Signal
 from monitor.ticks.collect_answers import Decider
-from monitor.ticks.context import TickContext
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from tests.privacy_service.cells import Cell

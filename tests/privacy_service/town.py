@@ -26,8 +26,8 @@ from typing import Any, cast
 import numpy as np
 
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Since, Stamps
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Question, Reading, Since, Stamps
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState

@@ -15,7 +15,7 @@ from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import load_config
 from monitor.config.registry import load_registry
 from monitor.errors import StoreError, UnreachableError
-from monitor.kinds.facts import OffsetRange, Question
+from monitor.kinds.facts_and_questions import OffsetRange, Question
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.redis_client import RedisAddress, create_client

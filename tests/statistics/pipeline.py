@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.ingest.accept import accept
-from monitor.ingest.decode import decode_records
+from monitor.ingest.decode_visits import decode_records
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SystemEntropy

@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kinds.facts import (
+from monitor.kinds.facts_and_questions import (
     COMPLETE_FROM_START,
     CONSENT,
     NEVER,

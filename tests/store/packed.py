@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from monitor.kinds.facts import CONSENT, PRESENT, SEEN, STAY, Facts, Portion
+from monitor.kinds.facts_and_questions import CONSENT, PRESENT, SEEN, STAY, Facts, Portion
 from monitor.store.packing import pack_facts
 
 _HEAD: Final = struct.Struct(">I")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.kinds.facts import (
+from monitor.kinds.facts_and_questions import (
     COMPLETE_FROM_START,
     CONSENT,
     NEVER,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, OffsetRange, Portion
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, OffsetRange, Portion
 from tests.store.memory import Shard as MemoryShard
 from tests.store.packed import pack_shard_facts
 

@@ -18,7 +18,7 @@ from redis.cluster import RedisCluster
 
 from monitor.errors import UnreachableError
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.facts import COMPLETE_FROM_START, BucketCount, OffsetRange, Portions, Question, Since
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, BucketCount, OffsetRange, Portions, Question, Since
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from monitor.errors import StoreError
-from monitor.kinds.facts import CONSENT, HASH_BYTES, PERSON, PRESENT, Facts, make_facts
+from monitor.kinds.facts_and_questions import CONSENT, HASH_BYTES, PERSON, PRESENT, Facts, make_facts
 from monitor.store import packing
 from monitor.store.packing import count_members, pack_facts
 from tests.store.packed import pack_shard_facts, unpack_block

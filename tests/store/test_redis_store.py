@@ -12,7 +12,7 @@ import redis
 from redis.credentials import UsernamePasswordCredentialProvider
 
 from monitor.errors import EvictionError, StoreError, UnreachableError
-from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.operate.servers.ports import LOOPBACK

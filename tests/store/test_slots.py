@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import redis
 
-from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Reading
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange, Portions, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.keys import Keys

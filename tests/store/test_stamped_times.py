@@ -10,7 +10,7 @@ import redis
 
 from monitor.errors import UnreachableError
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.facts import CONSENT, OffsetRange, Question
+from monitor.kinds.facts_and_questions import CONSENT, OffsetRange, Question
 from monitor.kinds.parameters import Parameters
 from monitor.store.redis_store import RedisStore
 from tests.builders import replace_monitors, select

@@ -13,7 +13,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.facts import OffsetRange, Portion, Portions, Question, Reading, Since
+from monitor.kinds.facts_and_questions import OffsetRange, Portion, Portions, Question, Reading, Since
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.store.redis_store import RedisStore

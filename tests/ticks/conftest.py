@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.facts import COMPLETE_FROM_START
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
 from monitor.ledger.read_ledger import read_partition
@@ -26,10 +26,10 @@ from monitor.records.signed_notes import Signer
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
-from monitor.ticks.context import TickContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.ticks.run_partition import PartitionTicks
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import Clock, SteppedClock, SystemClock
 from monitor.time.instants import HOUR, SECOND

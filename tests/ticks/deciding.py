@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading, Stamps
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Question, Reading, Stamps
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.records.output_records import OutputRecord

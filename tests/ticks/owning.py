@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import TRANSACTIONAL_ID_PREFIX
 from monitor.ledger.ledger_state import LedgerState

@@ -14,10 +14,10 @@ from monitor.kinds.all_records import read_record
 from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import AtTimesSnapshot
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.compute_payment import CarriedOverTimes
 from monitor.ledger.ledger_state import LedgerState
-from monitor.ledger.payment_in_period import CarriedOverTimes
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision
 from monitor.time.instants import parse_instant

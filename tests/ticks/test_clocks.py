@@ -9,7 +9,7 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.operate.check.verdicts import SHORTEST_READING
-from monitor.ticks.context import StoreClock
+from monitor.ticks.shared_by_partitions import StoreClock
 from monitor.time.instants import DAY, HOUR, MILLISECOND, MINUTE, SECOND, parse_instant
 from monitor.time.slot_grid import SlotGrid
 from tests.ticks.worlds import World

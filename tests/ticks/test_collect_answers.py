@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms

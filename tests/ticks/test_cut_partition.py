@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.ledger.compute_payment import declare_charges
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
-from monitor.ledger.payment_in_period import declare_charges
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import NOT_SIGNED, LedgerTopic, OwnerRecords
 from monitor.time.instants import SECOND

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.read_ledger import is_committed
 from monitor.records.output_records import OutputRecord

@@ -21,8 +21,8 @@ from monitor.client.verification import Verification
 from monitor.errors import UnreachableError
 from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.kinds.answer_state import TimeAnswers
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.privacy.published_numbers import TimeNumber

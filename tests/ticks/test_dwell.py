@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.dwell.record import DwellSnapshot
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.compute_payment import declare_charges
 from monitor.ledger.ledger_state import LedgerState
-from monitor.ledger.payment_in_period import declare_charges
 from monitor.privacy.dwell import DwellRule
 from monitor.records.fields import make_decoder
 from monitor.ticks.collect_answers import Decider, Decision

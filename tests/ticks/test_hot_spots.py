@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.hot_spots.record import HotSpotsSnapshot
 from monitor.kinds.parameters import Parameters

@@ -16,7 +16,7 @@ import pytest
 
 import monitor
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.facts import OffsetRange, Portion
+from monitor.kinds.facts_and_questions import OffsetRange, Portion
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ticks.owner import Owner

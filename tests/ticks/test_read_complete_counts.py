@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from monitor.kinds.facts import OffsetRange
+from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.records.unknown_causes import INPUT_BEHIND, LATE

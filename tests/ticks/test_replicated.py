@@ -16,7 +16,7 @@ import pytest
 from kafka import TopicPartition
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.facts import OffsetRange
+from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
 from monitor.operate.servers import EmbeddedKafka, NodeSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
-from monitor.kinds.facts import OffsetRange
+from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.ticks.run_partition import LONGEST_WAIT, NEAR_RELEASE
 from monitor.time.instants import HOUR, MINUTE, SECOND
 from tests.store.packed import pack_shard_facts

@@ -12,7 +12,7 @@ import pytest
 from monitor.client.topic_consumer import Subscriber
 from monitor.client.verification import Verification
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.evidence import Evidence
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.time.instants import DAY, HOUR, MILLISECOND

@@ -12,7 +12,7 @@ import pytest
 
 from monitor.errors import EvictionError, StoreError, UnreachableError
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.facts import COMPLETE_FROM_START, OffsetRange, Question
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange, Question
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ticks.store_upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep

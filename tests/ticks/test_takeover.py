@@ -15,12 +15,12 @@ from kafka import TopicPartition
 
 from monitor.errors import LedgerChangedError, LedgerError, PeriodError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.compute_payment import declare_charges
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
-from monitor.ledger.payment_in_period import declare_charges
 from monitor.ledger.read_ledger import LedgerReader, read_partition
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import LedgerTopic, Owner

@@ -13,7 +13,7 @@ import pytest
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.membership import Membership
-from monitor.kinds.facts import OffsetRange, Question
+from monitor.kinds.facts_and_questions import OffsetRange, Question
 from monitor.kinds.parameters import Parameters
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic

@@ -14,8 +14,8 @@ import pytest
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import OffsetRange
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.kinds.hot_spots.monitor import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from monitor.kinds.all_records import read_record
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, BucketCount, Question, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, BucketCount, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.ledger.compute_payment import PeriodPayments, declare_charges
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
-from monitor.ledger.payment_in_period import PeriodPayments, declare_charges
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.upper_bound import BucketRule, compute_most_numbers
 from monitor.records.output_records import OutputRecord

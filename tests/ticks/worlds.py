@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from monitor.errors import UnreachableError
-from monitor.kinds.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.observe.update_service_metrics import Metrics
 from monitor.records.output_records import OutputRecord
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
-from monitor.ticks.context import TickContext
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.run_partition import PartitionTicks, find_reading_end
+from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import MILLISECOND, SECOND, parse_instant

@@ -13,8 +13,8 @@ from monitor.kinds.at_times.monitor import AtTimes
 from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.base.decide import Tally
 from monitor.kinds.base.decide_designated_times import TimedDecider
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import COMPLETE_FROM_START, Question
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Question
 from monitor.privacy import at_least, at_times
 from monitor.privacy.published_numbers import TimeNumber
 from monitor.records.fields import format_time

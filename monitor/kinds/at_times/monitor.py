@@ -16,7 +16,7 @@ from monitor.errors import Problem
 from monitor.kinds.base.charged_times import ChargedTimes
 from monitor.kinds.base.monitor import ValidKeys
 from monitor.kinds.base.monitor_of_designated_times import Timed, TimedMonitor
-from monitor.kinds.facts import NeededFacts
+from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import (
     LARGEST_SNAPSHOT,

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 
 from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.base.monitor import Monitor
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import BucketCount, Question, Since, Window
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import BucketCount, Question, Since, Window
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.one_sided_noise import Noise
 from monitor.records.output_records import OutputRecord

@@ -10,8 +10,8 @@ from monitor.kinds.answer_state import AnswerState
 from monitor.kinds.base.decide import MonitorDecider, Tally
 from monitor.kinds.base.monitor_of_designated_times import Timed, Total
 from monitor.kinds.base.record_of_designated_times import DesignatedTime
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Question, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import Question, Reading
 from monitor.records.output_records import OutputRecord, name_answer
 from monitor.records.unknown_causes import FACTS_MISSING, LEDGER_LOST
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from monitor.errors import Problem
 from monitor.kinds.base.charged_times import ChargedTimes
-from monitor.kinds.facts import NeededFacts
+from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.timing import Timing
 from monitor.privacy.over_time import Mark, OverTimeRule

@@ -14,7 +14,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from monitor.errors import Problem, TimeError
 from monitor.kinds.base.charged_times import ChargedTimes
 from monitor.kinds.base.monitor import ConfiguredMonitor, Monitor, ValidKeys
-from monitor.kinds.facts import NeededFacts
+from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.timing import Timing
 from monitor.privacy.payment_of_one_person import Charge, charge_at_times
 from monitor.time.instants import SECOND, YEAR, format_instant, parse_instant, to_datetime, to_instant

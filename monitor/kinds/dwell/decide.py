@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from monitor.kinds.base.decide_designated_times import TotalDecider
 from monitor.kinds.base.record_of_designated_times import DesignatedTime
+from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.dwell.monitor import Dwell
 from monitor.kinds.dwell.record import NoisyTotals, make_dwell_record
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Question
+from monitor.kinds.facts_and_questions import Question
 from monitor.privacy import dwell
 from monitor.privacy.sum_and_count import SumAndCount
 from monitor.records.output_records import OutputRecord

@@ -12,7 +12,7 @@ from pydantic import Field
 from monitor.errors import Problem
 from monitor.kinds.base.monitor import ValidKeys
 from monitor.kinds.base.monitor_of_designated_times import TimedMonitor, Total
-from monitor.kinds.facts import NeededFacts
+from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD
 from monitor.kinds.timing import Timing

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from monitor.kinds.answer_state import AnswerState, SignedMark
 from monitor.kinds.base.decide import MonitorDecider, Tally
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Since, Window
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import Since, Window
 from monitor.kinds.over_time.monitor import OverTime
 from monitor.kinds.over_time.record import OverTimeWriter
 from monitor.kinds.parameters import Parameters

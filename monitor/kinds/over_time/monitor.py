@@ -13,7 +13,7 @@ from pydantic import Field
 from monitor.errors import Problem
 from monitor.kinds.base.monitor import Monitor, ValidKeys
 from monitor.kinds.base.monitor_of_places import PlacesMonitor, group_by_share
-from monitor.kinds.facts import NeededFacts
+from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import NOISY_COUNT_BYTES, TICK_BYTES
 from monitor.kinds.timing import Timing

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from monitor.kinds.answer_state import AnswerState, SignedMark
 from monitor.kinds.base.decide import MonitorDecider, Tally
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import BucketCount
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import BucketCount
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.monitor import UpperBound
 from monitor.kinds.upper_bound.record import make_upper_bound_record

@@ -13,7 +13,7 @@ from monitor.errors import Problem
 from monitor.kinds.answer_state import SignedMark
 from monitor.kinds.base.monitor import Monitor, ValidKeys
 from monitor.kinds.base.monitor_of_places import PlacesMonitor, group_by_share
-from monitor.kinds.facts import NeededFacts
+from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import TICK_BYTES
 from monitor.kinds.timing import Timing

@@ -14,7 +14,7 @@ from monitor.config.valid_config import load_valid_config
 from monitor.errors import DurationError, TimeError, UsageError
 from monitor.kafka.connections import build_kafka_connections
 from monitor.observe.logs import set_up_logging
-from monitor.operate.dead_letters.export import export_letters
+from monitor.operate.dead_letters.export_to_send_again import export_letters
 from monitor.operate.dead_letters.read_letters import Filter, read_letters, summarize
 from monitor.operate.dead_letters.render import render, to_json
 from monitor.operate.send.send_file import SendOptions, send_file

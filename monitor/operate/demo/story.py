@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry
 
 from monitor.client.describe_records import News, Words, moment
-from monitor.client.fold_records import AlertChange, BoundChange, Change, SubscriberView, keep_for
+from monitor.client.state_from_records import AlertChange, BoundChange, Change, SubscriberView, keep_for
 from monitor.kinds.parameters import Parameters
 from monitor.observe.prometheus_metric import PREFIX
 from monitor.observe.service_metrics import FATES

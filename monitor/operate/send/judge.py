@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.ingest.accept import EXPIRED, NOT_WATCHED, Accepted, accept
-from monitor.ingest.decode import Columns, decode_records
-from monitor.kinds.facts import HASH_BYTES
+from monitor.ingest.decode_visits import Columns, decode_records
+from monitor.kinds.facts_and_questions import HASH_BYTES
 from monitor.kinds.parameters import Parameters
 from monitor.operate.convert.plausibility import Plausibility
 from monitor.operate.convert.rows import Stay

@@ -18,7 +18,7 @@ import redis
 import yaml
 
 from monitor.client import Answer, KnownPlaces
-from monitor.client.fold_records import SubscriberView
+from monitor.client.state_from_records import SubscriberView
 from monitor.kinds.locations import Registry
 from monitor.operate.servers import EmbeddedValkey
 from monitor.operate.simulated_town import Town as CityOfVisits

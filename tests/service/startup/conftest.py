@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from monitor.kinds.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.owner import LedgerTopic
 from monitor.time.clock import SteppedClock
 from tests.builders import build_counts

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from monitor.errors import StoreError, UnreachableError
-from monitor.kinds.evidence import Evidence
-from monitor.kinds.facts import Question, Reading
+from monitor.kinds.counts_of_a_tick import Evidence
+from monitor.kinds.facts_and_questions import Question, Reading
 from monitor.observe.failpoints import failpoint
 from monitor.records.unknown_causes import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE
-from monitor.ticks.context import TickContext
+from monitor.ticks.shared_by_partitions import TickContext
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ An owner first writes its owner record, which contains the charges of its config
 partitions. If two owners take over at the same time, at least one of them sees the record of the other.
 
 Two configurations may answer in turns. A place then costs the larger of its two charges. Equal sets of designated times
-cost the larger one too, and different sets cost the sum (`monitor.ledger.payment_in_period`). If the result is too
+cost the larger one too, and different sets cost the sum (`monitor.ledger.compute_payment`). If the result is too
 large only because of the other owner, this owner is fenced and its records are read again.
 """
 
@@ -22,8 +22,8 @@ from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.compute_payment import PeriodPayments
 from monitor.ledger.ledger_state import LedgerState, Spent
-from monitor.ledger.payment_in_period import PeriodPayments
 from monitor.ledger.read_ledger import LedgerReader, require_ledger
 from monitor.records.charges_record import Charges
 from monitor.ticks.owner import OwnerRecords

@@ -1,6 +1,6 @@
 """Folds the records of the output topic into the current state of each location, without Kafka, a clock or a screen.
 
-A subscriber needs only the records and its copy of the public registry. `known_places.py` derives from this
+A subscriber needs only the records and its copy of the public registry. `known_at_a_moment.py` derives from this
 state what is known about each place at a moment.
 """
 

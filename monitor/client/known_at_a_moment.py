@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from monitor.client.answer_types import About, Answer, Known, Reason, State, Strength, find_latest_alarm
 from monitor.client.designated_time import Snapshots, calls_others_safe, find_upper_bound
-from monitor.client.fold_records import AlertSubject, SubscriberView
+from monitor.client.state_from_records import AlertSubject, SubscriberView
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.locations import find_shard
 from monitor.kinds.over_time.record import OverTimeAlert

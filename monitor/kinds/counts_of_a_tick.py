@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from monitor.kinds.facts import Reading
+from monitor.kinds.facts_and_questions import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,21 @@ import msgspec
 from monitor.client.answer_types import Answer
 from monitor.config.registry import Location
 from monitor.config.sections import LANGUAGES
-from monitor.page import data_files
 from monitor.page.csv_columns import describe_columns
 from monitor.page.current_places import Present, Recount, Snapshot, read_recount
 from monitor.page.feed import name_feed
 from monitor.page.history import Histories, Periods
 from monitor.page.html import Html, Shown, View, list_views, round_seconds_left, sort_places
 from monitor.page.public_records import Entry
-from monitor.page.replace_files import Folder, name_place
 from monitor.page.scripts_and_styles import Static, read_openapi
 from monitor.page.states import list_states, write_past_states, write_states
+from monitor.page.write_changed_files import Folder, name_place
+from monitor.page.write_json_csv_geojson import (
+    write_locations_csv,
+    write_locations_geojson,
+    write_locations_json,
+    write_registry_json,
+)
 from monitor.time.instants import SECOND, format_instant
 
 STATES_FILE: Final = "states.json"
@@ -152,10 +157,10 @@ class SiteFiles:
         """Return the files with all places, and the feeds of their alarms, at last those of single places."""
         parameters, locations, earlier = self._present.parameters, self._present.locations, self._present.view.earlier
         return {
-            _REGISTRY_FILE: partial(data_files.write_registry_json, locations, parameters, tuple(earlier)),
-            "places.json": partial(data_files.write_locations_json, parameters, snapshot),
-            "places.csv": partial(data_files.write_locations_csv, snapshot),
-            "places.geojson": partial(data_files.write_locations_geojson, snapshot),
+            _REGISTRY_FILE: partial(write_registry_json, locations, parameters, tuple(earlier)),
+            "places.json": partial(write_locations_json, parameters, snapshot),
+            "places.csv": partial(write_locations_csv, snapshot),
+            "places.geojson": partial(write_locations_geojson, snapshot),
             **{
                 name_feed(language): partial(self._html.write_feed, language, parameters.name, snapshot.places)
                 for language in LANGUAGES
