@@ -90,13 +90,13 @@ def test_topics_have_the_demanded_settings(helm: Helm, name: str) -> None:
 
 
 def test_retention_follows_every_configuration(helm: Helm) -> None:
-    """For 25 random configurations, the retention that the chart computes is the one that `topics` creates."""
+    """For 10 random configurations, the retention that the chart computes is the one that `topics` creates."""
     seen = set()
-    for tree in draw_configurations(25):
+    for tree in draw_configurations(10):
         topics = render_topics(helm, tree)
         assert_settings(topics, list_needs(tree))
         seen.add((topics["visits"]["config"]["retention.ms"], topics["alerts"]["config"]["retention.ms"]))
-    assert len(seen) > 20
+    assert len(seen) > 7
 
 
 def test_user_has_exactly_the_documented_rights(helm: Helm) -> None:
