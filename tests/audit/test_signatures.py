@@ -93,14 +93,15 @@ def test_flood_without_checkpoint_is_found(answers: int, found: int) -> None:
     findings = Findings()
     signatures = read_signatures(VECTORS["honest"]["records"][:3], findings)
     headers = {"ce_type": b"org.location-monitor.over_time", "ce_id": b"flood", "ce_time": b"1970-01-01T01:00:00Z"}
-    tracemalloc.start()
-    for _ in range(answers):
+    for number in range(answers):
+        if number == answers - 1_000:
+            tracemalloc.start()  # which slows the others down
         signatures.take(TOPIC_ID, 0, headers, bytes(100))
     kept, _most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert findings.totals[SIGNED] == found
     assert found == 0 or "too many answers without a checkpoint" in findings.listed[SIGNED][0]
-    assert kept < 100_000
+    assert kept < 50_000, "a part of the last thousand answers was kept"
 
 
 def test_flood_of_bytes_is_found() -> None:

@@ -124,7 +124,7 @@ def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> Non
         stay = rng.choice([0, 1, HOUR, 15 * MINUTE, rng.randrange(3 * HOUR), rng.randrange(2 * DAY)])
         return f"p{rng.randrange(40)}", rng.choice([*parameters.registry.ids, "nowhere"]), arrived, arrived + stay
 
-    for _ in range(250):
+    for _ in range(120):
         batches = []
         for _ in range(rng.randrange(1, 4)):
             visits = [visit() for _ in range(rng.randrange(12))]

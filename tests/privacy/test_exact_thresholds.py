@@ -77,7 +77,7 @@ def test_more_bits_only_append() -> None:
 def test_precision_rises_until_floor_is_certain(digits: int) -> None:
     """The floor is right if 2^16 · c is within 10^-digits of an integer, around the first precision and beyond."""
     context, near = Context(prec=400), Fraction(1, 10**digits)
-    for n in range(1, 2**15, 331):
+    for n in range(1, 2**15, 997):
         share = context.divide(Decimal(n), Decimal(2**16))
         for_exp = Fraction(context.ln(share)) * -1
         for_odds = Fraction(context.ln(context.divide(context.subtract(Decimal(1), share), share)))

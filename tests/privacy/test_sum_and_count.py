@@ -64,7 +64,7 @@ def test_sampled_two_sided_law() -> None:
         assert abs((drawn == k).mean() - expected) < 6.5 * math.sqrt(expected * (1 - expected) / runs)
 
 
-@pytest.mark.parametrize("q", [HALF, Fraction(9, 10)])
+@pytest.mark.parametrize("q", [HALF, pytest.param(Fraction(9, 10), marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("low", "high", "most"), [(0, 1, 1), (-1, 2, 1), (0, 2, 2), (3, 5, 1)])
 def test_adding_a_person_costs_epsilon(low: int, high: int, most: int, q: Fraction) -> None:
     """With noise at ε/(m·R), adding or removing any person has a ratio of at most q^-(m·R), and this occurs."""
