@@ -243,7 +243,8 @@ class Present:
     """The places as they have to be read now: the records, the view that follows from them, and when Kafka answered.
 
     If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown. `clock` is the time of the
-    records, which may be simulated; `real_clock` is that of Kafka, of the files and of their readers.
+    records, which may be simulated; `real_clock` is that of Kafka, of the files and of their readers. `shown`: the ids
+    of `locations`.
     """
 
     parameters: Parameters
@@ -259,12 +260,12 @@ class Present:
     _uses: int = 0
     _unchanged_until: int = 0
     _snapshot: Snapshot = field(default_factory=Snapshot)
-    _leaving: tuple[Location, ...] = ()
-    _given: tuple[Parameters, Locations] = field(init=False)
+    _given: Locations = field(init=False)
+    shown: Registry = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with the places of the configuration."""
-        self._given = self.parameters, self.locations
+        self._given, self.shown = self.locations, self.parameters.registry
 
     def deliver(self, entries: Iterable[Entry], problem: str = "") -> list[Entry]:
         """Add the records of a poll, and return those that are new. `problem`: as in `Polled`; it may also end."""
@@ -282,24 +283,21 @@ class Present:
         The service may not use it yet, or refuse it. So a place that it lacks stays, after its places, until no answer
         about the place and no alarm counts any more.
         """
-        shown = self.locations
-        self._show((), self._given)  # the view has the registry of the service alone
+        leaving = tuple(one for one in self.locations if one.id not in parameters.registry.rows)
+        self.parameters, self._given = parameters, locations
         self.view.use(parameters.registry)
-        rows = parameters.registry.rows
-        self._show(tuple(one for one in shown if one.id not in rows), (parameters, locations))
+        self._show(leaving)
 
-    def _show(self, leaving: tuple[Location, ...], given: tuple[Parameters, Locations]) -> None:
-        """Show the places of a configuration, and after them those that leave it."""
-        self._leaving, self._given = leaving, given
-        self.parameters, self.locations = parameters, locations = given
-        registry = parameters.registry
-        earlier = tuple(one for one in self.view.earlier if one.digest != registry.digest)
-        if leaving:
-            self.locations = Locations(*map(tuple, zip(*locations, *leaving, strict=True)))
-            self.parameters = replace(parameters, registry=Registry(self.locations.ids, registry.shards))
-            earlier = (registry, *earlier)
-        self.view.registry, self.view.earlier = self.parameters.registry, earlier
+    def _show(self, leaving: Sequence[Location]) -> None:
+        """Show the places of the configuration, and after them those that leave it."""
+        self.locations = Locations(*map(tuple, zip(*self._given, *leaving, strict=True))) if leaving else self._given
+        self.shown = Registry(self.locations.ids, self.parameters.registry.shards)
         self._uses += 1
+
+    @property
+    def earlier(self) -> list[Registry]:
+        """The registries that the service may use, apart from that of the shown places."""
+        return [one for one in (self.view.registry, *self.view.earlier) if one.digest != self.shown.digest]
 
     @property
     def silent_seconds(self) -> float:
@@ -316,16 +314,17 @@ class Present:
         now = self.clock.now()
         version = self.board.version, self.is_reachable, self._uses, self.view.problem
         if version != self._version or now > self._unchanged_until:
-            as_of, registry, slot = self.board.as_of, self.parameters.registry.digest, self.parameters.grid.length
+            as_of, registry, slot = self.board.as_of, self.shown.digest, self.parameters.grid.length
             known = KnownPlaces(self.view, slot, self.clock.now)
             places = [
                 read_place(one, known, now, reachable=self.is_reachable, expected=self.expected)
                 for one in self.locations
             ]
-            if self._leaving and self.is_reachable and not self.view.problem:
-                staying = tuple(one.location for one in places[-len(self._leaving) :] if _still_counts(one, now))
-                if len(staying) < len(self._leaving):
-                    self._show(staying, self._given)
+            leaving = places[len(self._given.ids) :]
+            if leaving and self.is_reachable and not self.view.problem:
+                staying = [one.location for one in leaving if _still_counts(one, now)]
+                if len(staying) < len(leaving):
+                    self._show(staying)
                     return self.read()
             answers = [answer for place in places for answer in place.answers]
             expiring = (answer.valid_until for answer in answers if answer.state != "unknown")

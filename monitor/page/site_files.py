@@ -146,7 +146,7 @@ class SiteFiles:
             shown = Shown(sort_places(snapshot.places), counts, snapshot.as_of, snapshot.expires, *head[1:])
             pages = {view.name: partial(self._html.write, view, shown) for view in self._list_views(snapshot.places)}
             self._due[1] = {**pages, **self._due[1], **pages, **places}
-        records = self._present.board.version, self._present.parameters.registry.digest
+        records = self._present.board.version, self._present.shown.digest
         if records != self._records:
             if self._records is None or records[1] != self._records[1]:
                 self._past.clear()
@@ -155,9 +155,10 @@ class SiteFiles:
 
     def _list_places(self, snapshot: Snapshot) -> dict[str, Writer]:
         """Return the files with all places, and the feeds of their alarms, at last those of single places."""
-        parameters, locations, earlier = self._present.parameters, self._present.locations, self._present.view.earlier
+        present, parameters = self._present, self._present.parameters
+        about = (present.shown, present.locations, parameters, present.earlier)
         return {
-            _REGISTRY_FILE: partial(write_registry_json, locations, parameters, tuple(earlier)),
+            _REGISTRY_FILE: partial(write_registry_json, *about),
             "places.json": partial(write_locations_json, parameters, snapshot),
             "places.csv": partial(write_locations_csv, snapshot),
             "places.geojson": partial(write_locations_geojson, snapshot),
@@ -183,7 +184,7 @@ class SiteFiles:
         Any file that is in none of the lists is not wanted.
         """
         board, parameters = self._present.board, self._present.parameters
-        ticks, rows = board.ticks[-MOST_TICKS:], parameters.registry.rows
+        ticks, rows = board.ticks[-MOST_TICKS:], self._present.shown.rows
         past = {name_past(tick.as_of): tick.as_of for tick in reversed(ticks[:-1])}  # the last one is the present
         for name, as_of in past.items():
             if as_of not in self._past:
@@ -213,7 +214,7 @@ class SiteFiles:
         return self._html.write_place(location, self._list_periods(location))
 
     def _list_periods(self, location: Location) -> Periods:
-        return self._histories.list_periods(location.id, self._present.parameters.registry.rows[location.id])
+        return self._histories.list_periods(location.id, self._present.shown.rows[location.id])
 
     def _write_past(self, as_of: int) -> bytes:
         self._past.add(as_of)

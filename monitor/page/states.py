@@ -61,4 +61,4 @@ def write_past_states(at: int, present: Present) -> bytes:
     known = KnownPlaces(past, present.parameters.grid.length, lambda: at)
     expected = present.expected
     answers = list_states(read_place(one, known, at, reachable=True, expected=expected) for one in locations)
-    return _encode({"answers": answers, "as_of": format_instant(at), "registry": past.registry.digest})
+    return _encode({"answers": answers, "as_of": format_instant(at), "registry": present.shown.digest})

@@ -94,7 +94,7 @@ def write_locations_json(parameters: Parameters, present: Snapshot) -> bytes:
         {
             "as_of": None if present.as_of is None else format_instant(present.as_of),
             "slot_seconds": parameters.grid.length / SECOND,
-            "registry": parameters.registry.digest,
+            "registry": present.registry,
             "counts": {state: counted[state] for state in get_args(State)},
             "last_alarms": sum(place.leading.last_alarm is not None for place in places),
             "locations": [describe_place(place) for place in places],
@@ -132,17 +132,19 @@ def write_locations_geojson(present: Snapshot) -> bytes:
     return _encode({"type": "FeatureCollection", "features": features})
 
 
-def write_registry_json(locations: Locations, parameters: Parameters, earlier: Sequence[Registry] = ()) -> bytes:
+def write_registry_json(
+    shown: Registry, locations: Locations, parameters: Parameters, earlier: Sequence[Registry] = ()
+) -> bytes:
     """Return the registry as JSON in columns, which is much shorter than one object per place.
 
     `earlier`: the registries that the service may still use. Each is written as the rows that it lacks.
     """
     columns = {
-        "digest": parameters.registry.digest,
+        "digest": shown.digest,
         "earlier": [
             {
                 "digest": one.digest,
-                "lacks": [row for row, location in enumerate(parameters.registry.ids) if location not in one.rows],
+                "lacks": [row for row, location in enumerate(shown.ids) if location not in one.rows],
             }
             for one in earlier
         ],
@@ -152,8 +154,8 @@ def write_registry_json(locations: Locations, parameters: Parameters, earlier: S
         "districts": [location.district or "" for location in locations],
         "latitudes": [location.latitude for location in locations],
         "longitudes": [location.longitude for location in locations],
-        "shards": parameters.registry.shards,
-        "shard": parameters.registry.shard.tolist(),
+        "shards": shown.shards,
+        "shard": shown.shard.tolist(),
         "slot_seconds": parameters.grid.length / SECOND,
         "monitors": [
             {"name": one.name, "kind": one.kind} | ({"rows": one.needed.rows} if one.scope == "place" else {})

@@ -99,8 +99,8 @@ def test_removed_place_stays_while_it_counts() -> None:
 
     def list_levels() -> dict[str, str]:
         snapshot = present.read()
-        assert snapshot.registry == present.parameters.registry.digest == view.registry.digest
-        assert [place.location.id for place in snapshot.places] == [*present.locations.ids] == [*view.registry.ids]
+        assert snapshot.registry == present.shown.digest
+        assert [place.location.id for place in snapshot.places] == [*present.locations.ids] == [*present.shown.ids]
         return {place.location.id: place.level for place in snapshot.places}
 
     entries, _foreign = read_entries(publish([over_time("market", 5, 12), over_time("park", 5, 0)]))
@@ -110,12 +110,12 @@ def test_removed_place_stays_while_it_counts() -> None:
     present.use(*make_parameters(changed))
     now = {"school": "unknown", "pool": "unknown"}
     assert list_levels() == now | {"market": "noisy_count", "park": "safe"}
-    assert [one.digest for one in view.earlier] == [changed.digest, REGISTRY.digest]
+    assert [one.digest for one in present.earlier] == [changed.digest, REGISTRY.digest]
     clock.move_to(SLOTS.as_of(8))
     assert list_levels() == now | {"market": "noisy_count"}
     clock.move_to(SLOTS.as_of(5 + RULE.mark_lifetime + 2))
     assert list_levels() == now
-    assert (view.registry, [one.digest for one in view.earlier]) == (changed, [REGISTRY.digest])
+    assert (present.shown, [one.digest for one in present.earlier]) == (changed, [REGISTRY.digest])
 
 
 def test_rollback_shows_the_places_as_before() -> None:
