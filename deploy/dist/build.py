@@ -21,8 +21,7 @@ from importlib.metadata import version as find_version
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.dist.sbom import Release, make_sbom
-from deploy.dist.trial import try_wheel
+from deploy.dist.sbom import Release, make_sbom, read_lock
 
 ROOT: Final = Path(__file__).parents[2]
 NAME: Final = "location_monitor"
@@ -38,6 +37,9 @@ BUILD_TYPE: Final = "tag:location-monitor.org,2026:make-dist"
 FIRST: Final[Mapping[str, str]] = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"}
 SECOND: Final[Mapping[str, str]] = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "2"}
 UMASKS: Final = (0o022, 0o077)
+
+ALWAYS: Final = "python_version >= '3'"
+EXTRA: Final = "embedded"  # the servers that `demo` starts
 
 
 class NotReproducibleError(Exception):
@@ -177,6 +179,36 @@ def write_release(source: Source, exported: Path, files: Mapping[str, Path], out
     sums = "".join(f"{digest(path)}  {path.name}\n" for path in sorted(out.iterdir()))
     (out / SUMS).write_text(sums, encoding="utf-8")
     return wheel
+
+
+def try_wheel(root: Path, wheel: Path) -> None:
+    """Install a wheel in a new environment, and run `demo` in an empty folder.
+
+    Raises:
+        subprocess.CalledProcessError: a step failed; its output is on standard error.
+    """
+    with tempfile.TemporaryDirectory(prefix="location-monitor-trial-") as name:
+        folder = Path(name)
+        program = install(root, wheel, folder / "venv")
+        # Only these variables: nothing of the checkout's environment can replace a part of the wheel.
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "COLUMNS": "120"}
+        subprocess.run([program, "demo"], cwd=folder, env=environment, check=True)  # noqa: S603  # the wheel's command
+
+
+def install(root: Path, wheel: Path, folder: Path) -> Path:
+    """Install a wheel with the locked versions of its dependencies, and return the path of its command."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)  # noqa: S603  # fixed words
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
+    # The pins have no hashes: with hashes, pip would refuse the wheel, whose own requirements are ranges.
+    locked = folder / "constraints.txt"
+    pins = read_lock(root / "requirements.lock")
+    locked.write_text(
+        "".join(f"{pin.name}=={pin.version} ; {pin.marker or ALWAYS}\n" for pin in pins), encoding="utf-8"
+    )
+    wanted = ["--only-binary", ":all:", "--constraint", str(locked), f"{wheel}[{EXTRA}]"]
+    subprocess.run([*pip, "install", *wanted], check=True)  # noqa: S603  # fixed words
+    return folder / "bin" / "location-monitor"
 
 
 def main(arguments: Sequence[str]) -> None:

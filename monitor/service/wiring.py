@@ -34,7 +34,7 @@ from monitor.observe.update_service_metrics import Metrics
 from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.records.signed_notes import Signer
 from monitor.service.preflight import Preflight
-from monitor.stop_times import FINISH_SECONDS
+from monitor.stop_signals import FINISH_SECONDS
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, RedisUser, create_client

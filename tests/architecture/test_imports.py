@@ -22,7 +22,6 @@ LAYERS: Final = (
     "errors",
     "thread_signals",
     "stop_signals",
-    "stop_times",
     "new_files",
     "privacy",
     "time",

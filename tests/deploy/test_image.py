@@ -21,7 +21,7 @@ from deploy.dist.sbom import read_lock
 from monitor import __version__
 from monitor.operate.servers import EmbeddedValkey
 from monitor.operate.servers.ports import ReservedPort
-from monitor.stop_times import STOP_SECONDS
+from monitor.stop_signals import STOP_SECONDS
 from tests.conftest import Eventually
 from tests.deploy.engine import Container, Engine, make_bundle
 from tests.needed_programs import report_missing

@@ -12,7 +12,7 @@ import yaml
 
 from monitor.ingest import dead_letters
 from monitor.kafka import membership
-from monitor.stop_times import FINISH_SECONDS, GRACE_SECONDS, STOP_SECONDS
+from monitor.stop_signals import FINISH_SECONDS, GRACE_SECONDS, STOP_SECONDS
 from monitor.ticks import rollout
 
 pytestmark = pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.service.preflight import run_preflight
 from monitor.service.wiring import create_store
-from monitor.stop_times import STOP_SECONDS
+from monitor.stop_signals import STOP_SECONDS
 from tests.faults import steps
 from tests.faults.conftest import MakeScene
 from tests.faults.steps import Step, Walk

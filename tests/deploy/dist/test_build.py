@@ -14,9 +14,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from deploy.dist import build
-from deploy.dist.build import NotReproducibleError, Source
+from deploy.dist.build import NotReproducibleError, Source, try_wheel
 from deploy.dist.sbom import read_lock
-from deploy.dist.trial import try_wheel
 from monitor import __version__
 
 pytestmark = pytest.mark.long
