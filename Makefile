@@ -42,7 +42,10 @@ test: $(DEV)  ## run every check: lint, types and all tests, on real servers tha
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-with-servers test-without-servers
 
 test-with-servers: $(DEV)
-	$(BIN)/pytest -m "servers and not soak" --ignore=tests/faults --numprocesses 6 $(BY_FILE) --reruns 1
+	@# Each process collects the files that it is given, and only a quarter of all files have such tests.
+	$(BIN)/pytest -m "servers and not soak" --ignore=tests/faults --collect-only -q >$(VENV)/server-tests
+	@sed -n 's/::.*//p' $(VENV)/server-tests | uniq >$(VENV)/server-files
+	$(BIN)/pytest -m "servers and not soak" --numprocesses 6 $(BY_FILE) --reruns 1 @$(VENV)/server-files
 	@# These keep several services with slots of two seconds on time, so fewer run at once.
 	$(BIN)/pytest tests/faults -m "servers and not soak" --numprocesses 3 $(BY_FILE) --reruns 1
 
