@@ -92,7 +92,9 @@ class Program:
         self.send_signal(signal.SIGTERM)
 
 
-def run_program(argv: Sequence[str], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+def run_program(
+    argv: Sequence[str], folder: Path, timeout: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a program to its end and return its exit code and its output, which is kept in files in the folder.
 
     Raises:
@@ -101,7 +103,7 @@ def run_program(argv: Sequence[str], folder: Path, timeout: float) -> subprocess
     output, errors = folder / "run.stdout", folder / "run.stderr"
     for file in (output, errors):
         file.write_bytes(b"")
-    program = Program(argv, output, errors)
+    program = Program(argv, output, errors, environment)
     try:
         code = program.wait(timeout)
     finally:

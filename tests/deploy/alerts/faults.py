@@ -23,7 +23,8 @@ from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import ROOT, read_shell_lines
-from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site
+from tests.deploy.alerts.site import LIMIT, SLOT_SECONDS, Service, Site
+from tests.kit.processes import CLI
 
 START_SECONDS: Final = 90.0
 AHEAD_SLOTS: Final = 12
@@ -279,9 +280,7 @@ def wrong_configuration(site: Site, eventually: Eventually) -> Iterator[None]:
     shutil.copy(right, site.folder / "earlier.yaml")
     site.config = site.write_other("changed.yaml", monitors=[site.tree["monitors"][0] | {"epsilon": "40"}])
     site.auditor.stop()
-    site.auditor = site.started(
-        Service(site.folder, "wrong", (*CLI, "audit", "--follow", "--config", str(site.config)))
-    )
+    site.auditor = site.started(Service(site.folder, "wrong", (CLI, "audit", "--follow", "--config", str(site.config))))
     try:
         yield
     finally:
@@ -312,7 +311,7 @@ def _wait_for_past(site: Site, eventually: Eventually, metric: str) -> None:
 def _run_second(site: Site, **sections: Any) -> Iterator[None]:
     """Run a second instance whose configuration differs in these sections."""
     config = site.write_other("second.yaml", metrics={"port": site.ports["second"]}, **sections)
-    with Service(site.folder, "second", (*CLI, "run", "--config", str(config))).running():
+    with Service(site.folder, "second", (CLI, "run", "--config", str(config))).running():
         yield
 
 

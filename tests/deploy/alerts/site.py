@@ -23,7 +23,8 @@ from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.operate.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
-from tests.kit.processes import fetch
+from tests.kit.processes import CLI, fetch
+from tests.kit.programs import Program
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
 from tests.needed_programs import find_program
 from tests.shared_kafka import SharedKafka
@@ -33,7 +34,6 @@ AUDITOR_JOB: Final = "location-monitor-auditor"
 PAGE_JOB: Final = "location-monitor-page"
 PUBLIC_JOB: Final = "location-monitor-public"
 SLOT_SECONDS: Final = 5
-CLI: Final = (sys.executable, "-m", "monitor.cli")
 PORTS: Final = ("metrics", "second", "auditor", "prometheus", "page_metrics", "public")
 TARGETS: Final = {
     JOB: ("metrics", "second"),
@@ -58,10 +58,13 @@ class Service:
     ) -> None:
         self.log = folder / f"{name}.log"
         self._folder, self._words, self._environ = folder, words, environ
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Program | None = None
 
     def start(self) -> None:
         """Start the process."""
+        if self._words[0] == CLI:
+            self._process = Program(self._words, self.log, environment=self._environ, folder=self._folder)
+            return
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._words, stdout=log, stderr=log, cwd=self._folder, env=self._environ)
 
@@ -97,11 +100,11 @@ class Site(Town):
         super().__init__(folder, _build_tree(name, kafka, valkey, ports), PLACES)
         self.kafka, self.valkey, self.ports, self.stack = kafka, valkey, ports, stack
         of = ("--config", str(self.write()))
-        self.service = Service(folder, "service", (*CLI, "run", *of))
-        self.auditor = Service(folder, "auditor", (*CLI, "audit", "--follow", *of))
-        self.page_words = (*CLI, "page", *of, "--out", str(folder / "site"))
+        self.service = Service(folder, "service", (CLI, "run", *of))
+        self.auditor = Service(folder, "auditor", (CLI, "audit", "--follow", *of))
+        self.page_words = (CLI, "page", *of, "--out", str(folder / "site"))
         self.page = Service(folder, "page", self.page_words)
-        self.subscriber = Service(folder, "watch", (*CLI, "watch", *of, "--metrics", str(ports["public"])))
+        self.subscriber = Service(folder, "watch", (CLI, "watch", *of, "--metrics", str(ports["public"])))
         self.began = 0.0
         """When the fault began, on the monotonic clock. A fault that needs preparations sets it after them."""
 
@@ -232,8 +235,8 @@ def run_site(
         ports = {name: port.number for name, port in reserved.items()}
         valkey = stack.enter_context(EmbeddedValkey(ValkeySettings(arguments=("--maxmemory", LIMIT))))
         site = Site(folder, kafka, valkey, ports, stack)
-        create = [*CLI, "topics", "--config", str(site.config), "--create", "--first-start"]
-        subprocess.run(create, check=True, capture_output=True)
+        created = site.command("topics", "--create", "--first-start")
+        assert created.returncode == 0, created.stderr
         words = (
             prometheus,
             f"--config.file={_write_prometheus(site, rules, scrape)}",

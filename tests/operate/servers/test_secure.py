@@ -6,7 +6,6 @@ import os
 import shlex
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +23,7 @@ from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND, format_instant
 from tests.conftest import Eventually
 from tests.kit.processes import CLI, Instance
+from tests.kit.programs import run_program
 from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS, OTHER_RIGHTS, list_redis_rules, list_topics
 
 SECURE = Path(__file__).parents[3] / "config/secure.yaml"
@@ -33,7 +33,7 @@ class Secure:
     """Running secure servers, and the environment of each user."""
 
     def __init__(self, folder: Path) -> None:
-        self.out = folder / "secure"
+        self.folder, self.out = folder, folder / "secure"
         words = ("servers", "--secure", "--config", str(SECURE), "--out", str(self.out))
         self.instance = Instance(folder / "log", CLI, *words)
 
@@ -47,9 +47,8 @@ class Secure:
 
     def command(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the command line as a user, with `config/secure.yaml`."""
-        words = (sys.executable, "-m", "monitor.cli", *words, "--config", str(SECURE))
-        environment = os.environ | self.environment(user)
-        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        argv = (CLI, *words, "--config", str(SECURE))
+        return run_program(argv, self.folder, 120, os.environ | self.environment(user))
 
 
 @pytest.fixture(scope="module")
