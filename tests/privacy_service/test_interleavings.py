@@ -243,10 +243,10 @@ def walk(plan: Plan, choose: random.Random, stores: Any) -> World:
 @pytest.mark.promise(27)
 @pytest.mark.parametrize("name", REDIS_PLANS)
 def test_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
-    """Sixty orders of forty steps each, drawn with a fixed seed, give the same counts on Valkey."""
+    """Thirty orders of forty steps each, drawn with a fixed seed, give the same counts on Valkey."""
     choose = random.Random(name)
     readings = later = 0
-    for _ in range(60):
+    for _ in range(30):
         observed = walk(REDIS_PLANS[name], choose, store_in(valkey)).observed
         readings += observed.readings
         later += observed.ahead_of_the_tick

@@ -137,7 +137,7 @@ def test_memory_equals_valkey(
     stored = open_windows(valkey, parameters, clock=clock)
 
     @settings(
-        max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
     )
     @given(st.lists(steps, max_size=10))
     def agree(taken: list[tuple[object, ...]]) -> None:
