@@ -1,6 +1,6 @@
 """Settings of Sphinx (`make docs`). The build needs no network, and every warning ends it.
 
-The source folder is a copy of the pages in which long ones are split (tests/docs/split_pages.py), beside the site, so
+The source folder is a copy of the pages in which long ones are split (docs/site/split_pages.py), beside the site, so
 that links between the README and the pages work as they do on a code host. `NAVIGATION` lists the pages. A page that is
 in no group ends the build: add it there.
 """
@@ -22,10 +22,10 @@ from sphinx.application import Sphinx
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from monitor import __version__  # noqa: E402  # the checkout may not be installed
+from docs.site.promises import collect_tests, list_tests  # noqa: E402  # the checkout may not be installed
+from docs.site.split_pages import write_source  # noqa: E402  # as above
+from monitor import __version__  # noqa: E402  # as above
 from monitor.operate.schema.build_schemas import SCHEMAS  # noqa: E402  # as above
-from tests.docs.guarantees import collect_tests, list_tests  # noqa: E402  # as above
-from tests.docs.split_pages import write_source  # noqa: E402  # as above
 
 NAVIGATION: Final = {
     "Tutorial": ("docs/tutorial/*",),

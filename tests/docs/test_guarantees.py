@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.guarantees import collect_tests, find_tests
+from docs.site.promises import collect_tests, find_tests
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)

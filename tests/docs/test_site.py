@@ -17,6 +17,8 @@ import click
 import pytest
 from playwright.sync_api import sync_playwright
 
+from docs.site.promises import collect_tests
+from docs.site.split_pages import LONG
 from monitor import errors
 from monitor.audit.live.metrics import AUDITOR_METRICS
 from monitor.cli import main
@@ -24,8 +26,6 @@ from monitor.client.exporter import PUBLIC_METRICS
 from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
 from tests.docs.conftest import ROOT, Document
-from tests.docs.guarantees import collect_tests
-from tests.docs.split_pages import LONG
 from tests.page.browser import launch
 from tests.page.conftest import require_chromium
 

@@ -122,21 +122,6 @@ def test_alternating_rules_pay_the_larger(seed: int) -> None:
 
 
 @pytest.mark.promise(15)
-def test_two_places_and_a_third() -> None:
-    """
-    Two places answered at ε/2 each, and then a third place at ε/3, cost 4/3·ε.
-
-        tick      7   8  …
-        X, Y      1/2 each, their pauses run
-        Z             1/3
-    """
-    old, new = (OverTimeRule(epsilon, 1, 3, 4, 0) for epsilon in (Fraction(1, 2), Fraction(1, 3)))
-    mark = Mark(7, 3, Fraction(1, 2), 7 + old.mark_lifetime - 1)
-    places = [make_place([new], (mark,), 0), make_place([new], (mark,), 0), make_place([new], (), 0)]
-    assert compute_most_paid(places, 1, NOW - 3) == Fraction(4, 3)
-
-
-@pytest.mark.promise(15)
 def test_ended_answers_count_within_the_period() -> None:
     """
     A place has a window of one day and ε = 1; after two weeks another place has 14 days and ε = 7.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from docs.site.generated_parts import PARTS
 from tests.docs.conftest import Document
-from tests.docs.generated import PARTS
 
 LONG: Final = ("docs/operations", "docs/runbooks", "docs/producers", "docs/subscribers")
 
