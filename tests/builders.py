@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kinds.all_kinds import KINDS
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.facts_and_questions import Question, Since
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.locations import Registry
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule

@@ -23,7 +23,7 @@ from monitor.kafka.topics import (
     describe_topics,
     list_topic_needs,
 )
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
 from monitor.privacy.over_time import OverTimeRule

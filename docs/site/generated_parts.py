@@ -15,7 +15,7 @@ from monitor.client.exporter import PUBLIC_METRICS
 from monitor.observe.prometheus_metric import Metric
 from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
-from monitor.records.visits import Reason
+from monitor.records.visit_contract import Reason
 
 WIDTH: Final = 100
 

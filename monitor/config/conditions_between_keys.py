@@ -16,7 +16,7 @@ from monitor.config.kafka_and_redis import SENTINEL_USER, TLS_FILES, KafkaSettin
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.whole_config import Config
 from monitor.errors import Problem
-from monitor.kinds.base.monitor import ConfiguredMonitor, ValidKeys, are_valid
+from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor, ValidKeys, are_valid
 from monitor.time.instants import format_duration
 from monitor.values.single_values import MAX_SHARDS, find_similar
 from monitor.values.whole_slots import report_not_whole

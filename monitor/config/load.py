@@ -15,7 +15,7 @@ from monitor.config.read_sections import SectionReader
 from monitor.config.whole_config import Config
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.all_kinds import KINDS
-from monitor.kinds.base.monitor import ConfiguredMonitor
+from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor
 
 _SECTIONS: Final[dict[str, type[BaseModel]]] = {
     name: cast("type[BaseModel]", field.annotation) for name, field in Config.model_fields.items() if name != "monitors"

@@ -13,7 +13,7 @@ from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
-from monitor.records.visits import Fault, Reason, open_record
+from monitor.records.visit_contract import Fault, Reason, open_record
 
 FLUSH_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 2.0

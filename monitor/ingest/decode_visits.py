@@ -1,7 +1,7 @@
 """Turn records into visits. msgspec reads records that have only known keys, and ids and times are checked in bulk.
 
-The contract (`monitor.records.visits`) reads all other records, and decides each doubtful visit, independently of all
-others (docs/rules.md, rule 7). So the result is that of the contract.
+The contract (`monitor.records.visit_contract`) reads all other records, and decides each doubtful visit, independently
+of all others (docs/rules.md, rule 7). So the result is that of the contract.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from monitor.ingest.dead_letters import SINGLE, Refusal, Value, refuse, refuse_u
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
 from monitor.kinds.parameters import Parameters
 from monitor.records.fields import ID_BYTES, is_identifier
-from monitor.records.visits import (
+from monitor.records.visit_contract import (
     REQUIRED,
     Fault,
     Reason,

@@ -17,7 +17,7 @@ from monitor.errors import StoreError, UnreachableError
 from monitor.ingest.dead_letters import DeadLetterTopic, count_by_reason
 from monitor.ingest.people_at_several_places import PeopleAtSeveralPlaces
 from monitor.ingest.poll_input import Fetched, InputLog
-from monitor.ingest.prepare import prepare_batch
+from monitor.ingest.prepare_batch import prepare_batch
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kinds.facts_and_questions import OffsetRange, Portions

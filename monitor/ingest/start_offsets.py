@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from monitor.errors import UnreachableError
-from monitor.ingest.accept import DEAD_LETTER
+from monitor.ingest.accept_visits import DEAD_LETTER
 from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic, count_by_reason, refuse_unreadable
 from monitor.ingest.offsets import InputOffsets
 from monitor.kafka.groups import CommittedOffsets

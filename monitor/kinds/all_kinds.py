@@ -10,23 +10,23 @@ from typing import Annotated, Any, Final, NamedTuple
 from pydantic import Field
 
 from monitor.kinds.at_times.decide import AtTimesDecider
-from monitor.kinds.at_times.monitor import AtTimesMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
 from monitor.kinds.at_times.words import AtTimesWords
-from monitor.kinds.base.decide import MonitorDecider
-from monitor.kinds.base.monitor import ConfiguredMonitor
+from monitor.kinds.base.decider import MonitorDecider
+from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor
 from monitor.kinds.base.words import Words
 from monitor.kinds.dwell.decide import DwellDecider
-from monitor.kinds.dwell.monitor import DwellMonitor
+from monitor.kinds.dwell.keys_and_parameters import DwellMonitor
 from monitor.kinds.dwell.words import DwellWords
 from monitor.kinds.hot_spots.decide import HotSpotsDecider
-from monitor.kinds.hot_spots.monitor import HotSpotsMonitor
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpotsMonitor
 from monitor.kinds.hot_spots.words import HotSpotsWords
 from monitor.kinds.over_time.decide import OverTimeDecider
-from monitor.kinds.over_time.monitor import OverTimeMonitor
+from monitor.kinds.over_time.keys_and_parameters import OverTimeMonitor
 from monitor.kinds.over_time.words import OverTimeWords
 from monitor.kinds.timing import Timing
 from monitor.kinds.upper_bound.decide import UpperBoundDecider
-from monitor.kinds.upper_bound.monitor import UpperBoundMonitor
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBoundMonitor
 from monitor.kinds.upper_bound.words import UpperBoundWords
 
 AnyMonitor = Annotated[

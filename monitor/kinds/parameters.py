@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kinds.base.charged_times import ChargedTimes
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.facts_and_questions import NeededFacts, find_designated
 from monitor.kinds.locations import Registry
 from monitor.kinds.record_sizes import SNAPSHOT_OVERHEAD, measure_locations

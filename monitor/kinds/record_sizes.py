@@ -1,7 +1,7 @@
 """Upper bounds on the sizes of output records, in bytes. The output topic must accept records of these sizes.
 
 Records repeat state: the record of a place contains all of its running marks, and a snapshot contains all noisy counts
-of its shard. Each kind measures its own records in its `monitor.py`.
+of its shard. Each kind measures its own records in its `keys_and_parameters.py`.
 """
 
 from __future__ import annotations

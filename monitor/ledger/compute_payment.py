@@ -1,7 +1,7 @@
 """Compute what one person may pay in a period (docs/rules.md, section 6).
 
 The sum covers the published answers and the answers that owners may still publish. Owner records contain the charges of
-their configurations. This module is pure: `monitor.ticks.check_payment_at_takeover` reads the ledger for it.
+their configurations. This module is pure: `monitor.ticks.check_payment_in_period` reads the ledger for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 from monitor.errors import PeriodError
 from monitor.kinds.base.charged_times import ChargedTimes
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.locations import find_shard
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import Spent, find_later

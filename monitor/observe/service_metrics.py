@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from monitor.observe.prometheus_metric import Metric
 from monitor.records.unknown_causes import CAUSES as UNKNOWN_CAUSES
-from monitor.records.visits import Reason
+from monitor.records.visit_contract import Reason
 
 FATES: Final = ("applied", "too_late", "not_watched", "expired", "dead_letter")
 OUTCOMES: Final = ("decided", "unknown", "skipped", "refused")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from monitor.client.designated_time import find_upper_bound
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.locations import Registry, find_shard
 from monitor.kinds.parameters import Parameters
 from monitor.page.kept_records import Board

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from monitor.records.visits import Fault, Reason, remove_default
+from monitor.records.visit_contract import Fault, Reason, remove_default
 
 WHOLE_RECORD: Final = "-"
 """The value of the header `index` if a whole record is refused."""

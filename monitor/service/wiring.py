@@ -39,7 +39,7 @@ from monitor.store.fingerprint import compute_fingerprint, compute_published_fin
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, RedisUser, create_client
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.check_payment_at_takeover import PeriodCheck, PeriodLimits
+from monitor.ticks.check_payment_in_period import PeriodCheck, PeriodLimits
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords

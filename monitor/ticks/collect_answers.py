@@ -12,8 +12,8 @@ from typing import Any
 
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.answer_state import AnswerState
-from monitor.kinds.base.decide import MonitorDecider, Tally
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.decider import MonitorDecider, Tally
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import Question
 from monitor.kinds.parameters import Parameters

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from monitor.errors import LedgerError
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.locations import find_shard
 from monitor.kinds.parameters import Parameters

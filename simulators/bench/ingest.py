@@ -12,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.ingest.accept import accept
+from monitor.ingest.accept_visits import accept
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode_visits import decode_records
 from monitor.ingest.poll_input import InputLog

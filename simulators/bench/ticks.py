@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from monitor.command_options import collect_garbage_rarely
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
 from monitor.kinds.locations import Registry
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
 from monitor.observe.update_service_metrics import Metrics

@@ -13,7 +13,7 @@ from monitor.audit.configuration import read_terms
 from monitor.audit.kinds.at_times import AtTimesMonitor
 from monitor.audit.recount_visits import create_recounts
 from monitor.audit.visits import decode, parse_visits, read_visits
-from monitor.records.visits import Fault, open_record, read_visit
+from monitor.records.visit_contract import Fault, open_record, read_visit
 from tests.audit.conftest import Tiny
 
 DAY = "2026-01-01T"

@@ -10,7 +10,7 @@ import pytest
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.at_times import AtTimesRule
 from tests.builders import select

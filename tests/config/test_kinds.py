@@ -16,8 +16,8 @@ from monitor.config.valid_config import validate_config
 from monitor.config.worst_payment import compute_charges, compute_max_lead
 from monitor.errors import ConfigError
 from monitor.kinds.all_kinds import KINDS
-from monitor.kinds.at_times.monitor import AtTimesMonitor
-from monitor.kinds.hot_spots.monitor import HotSpotsMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpotsMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.time.instants import DAY
 from tests.config.conftest import ABSENT

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from monitor.config.load import load_config
 from monitor.config.whole_config import Config
 from monitor.errors import EXIT_USAGE, ConfigError
-from monitor.kinds.at_times.monitor import AtTimesMonitor
-from monitor.kinds.over_time.monitor import OverTimeMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
+from monitor.kinds.over_time.keys_and_parameters import OverTimeMonitor
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.values.single_values import find_similar
 from tests.config.conftest import ABSENT

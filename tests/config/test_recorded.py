@@ -14,11 +14,11 @@ from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
 from monitor.errors import ConfigError
 from monitor.kinds.all_records import read_record
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import AtTimesSnapshot, NoisyCount, make_at_times_record
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.hot_spots.record import HotSpotsSnapshot, make_hot_spots_record
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.over_time.record import OverTimeAlert, make_over_time_record
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import Mark, OverTimeAnswer

@@ -10,7 +10,7 @@ import pytest
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.operate.check.compute_report import compute_report
 from monitor.privacy.upper_bound import BucketRule
 from tests.builders import select

@@ -32,7 +32,7 @@ from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.schema.build_schemas import build_alerts_schema, build_visits_schema
 from monitor.page.scripts_and_styles import read_openapi
 from monitor.records.fields import encode, make_decoder
-from monitor.records.visits import Fault
+from monitor.records.visit_contract import Fault
 from simulators.cli import cli as simulators
 from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, read_documents

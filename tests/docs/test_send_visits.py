@@ -22,7 +22,7 @@ from monitor.audit.visits import parse_visits
 from monitor.kafka.connections import KafkaConnections
 from monitor.operate.servers.jars import fetch_kafka
 from monitor.operate.servers.ports import ReservedPort
-from monitor.records.visits import Fault, Reason, Visit, open_record, read_visit
+from monitor.records.visit_contract import Fault, Reason, Visit, open_record, read_visit
 from monitor.time.instants import MINUTE, parse_instant
 from tests.conftest import Eventually
 from tests.docs.blocks import read_blocks

@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from monitor.ingest.accept import Accepted, accept
+from monitor.ingest.accept_visits import Accepted, accept
 from monitor.ingest.decode_visits import Columns, decode_records
 from monitor.kinds.parameters import Parameters
 from monitor.service.wiring import Settings

@@ -15,7 +15,7 @@ import pytest
 from monitor.audit import audit_topics
 from monitor.audit.live.topic_facts import KafkaTopics
 from monitor.audit.topic_reader import Sources
-from monitor.ingest.accept import Accepted, accept
+from monitor.ingest.accept_visits import Accepted, accept
 from monitor.ingest.decode_visits import decode_records
 from monitor.kinds.facts_and_questions import Question
 from monitor.observe.prometheus_metric import PREFIX

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest.reading_thread import Reader
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.records.visits import Fault, Visit, open_record, read_visit
+from monitor.records.visit_contract import Fault, Visit, open_record, read_visit
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from monitor.errors import UnreachableError
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetter, DeadLetterTopic, Refusal
 from monitor.kafka.connections import KafkaConnections
-from monitor.records.visits import Fault, Reason
+from monitor.records.visit_contract import Fault, Reason
 from tests.kit.topics import create_topic, read_topic
 from tests.shared_kafka import SharedKafka
 

@@ -14,7 +14,7 @@ import snappy
 import zstandard
 
 from monitor.errors import UnreachableError
-from monitor.ingest.accept import accept
+from monitor.ingest.accept_visits import accept
 from monitor.ingest.dead_letters import SINGLE, DeadLetterTopic
 from monitor.ingest.decode_visits import decode_records
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable

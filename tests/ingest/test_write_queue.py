@@ -12,12 +12,12 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest import write_queue
-from monitor.ingest.accept import APPLIED, EXPIRED
+from monitor.ingest.accept_visits import APPLIED, EXPIRED
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue, count_delays
 from monitor.kinds.facts_and_questions import SEEN, Facts, OffsetRange, Portions
 from monitor.kinds.locations import Registry
-from monitor.records.visits import Fault, Reason
+from monitor.records.visit_contract import Fault, Reason
 from monitor.time.instants import HOUR
 from tests.store.packed import unpack_block
 

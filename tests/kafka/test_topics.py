@@ -23,9 +23,9 @@ from monitor.kafka.topics import (
     list_risks,
     list_topic_needs,
 )
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters

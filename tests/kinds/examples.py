@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.dwell.keys_and_parameters import Dwell
 from monitor.privacy.dwell import DwellRule
 from monitor.time.schedule import Schedule
 

@@ -14,7 +14,7 @@ from monitor.client.describe_records import News, Words
 from monitor.client.state_from_records import SubscriberView, read_total
 from monitor.client.watch import describe_view
 from monitor.kinds.dwell.decide import estimate
-from monitor.kinds.dwell.monitor import DwellMonitor
+from monitor.kinds.dwell.keys_and_parameters import DwellMonitor
 from monitor.kinds.dwell.record import DWELL, DwellSnapshot, make_dwell_record
 from monitor.kinds.dwell.words import DwellWords
 from monitor.kinds.timing import Timing

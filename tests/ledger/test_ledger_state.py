@@ -14,7 +14,7 @@ import pytest
 
 from monitor.errors import LedgerError
 from monitor.kinds.answer_state import TimeAnswers
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters

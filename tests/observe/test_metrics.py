@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
 from monitor.client.exporter import PublicMetrics
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.observe.prometheus_metric import PREFIX, Collectors
 from monitor.observe.service_metrics import FATES, METRICS, OUTCOMES, STATUSES
 from monitor.observe.update_service_metrics import Metrics

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.cli import main
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.update_service_metrics import Metrics
 

@@ -9,7 +9,7 @@ from typing import Final
 from monitor.client.known_at_a_moment import KnownPlaces
 from monitor.client.state_from_records import SubscriberView
 from monitor.config.registry import Location
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.page.current_places import Place, read_place
 from monitor.page.history import Histories
 from monitor.page.kept_records import Board

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import LaterCount
 from monitor.kinds.locations import find_shard
 from monitor.page.history import Histories

@@ -12,9 +12,9 @@ from typing import Any
 from monitor.config.sections import SigningSettings
 from monitor.config.valid_config import load_valid_config
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.ledger.sign_ticks import SignedLog
 from monitor.page.page_threads import PageParts
 from monitor.privacy.over_time import Mark, step

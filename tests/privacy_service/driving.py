@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from monitor.ingest.poll_input import Fetched
-from monitor.ingest.prepare import prepare_batch
+from monitor.ingest.prepare_batch import prepare_batch
 from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Portions, Question, Reading

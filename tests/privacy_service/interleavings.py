@@ -24,7 +24,7 @@ import numpy as np
 
 from monitor.ingest.write_queue import Batch
 from monitor.kinds.facts_and_questions import Question, Reading, Since
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.ledger.ledger_state import LedgerState
 from monitor.observe.update_service_metrics import Metrics
 from monitor.store.redis_store import RedisStore

@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import OverTimeRule
 from monitor.time.instants import HOUR, MINUTE, SECOND

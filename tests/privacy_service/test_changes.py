@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payment_across_changes import Bound, PaidAnswer, Place

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.dwell.keys_and_parameters import Dwell
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy

@@ -21,12 +21,12 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.ingest.poll_input import Fetched
-from monitor.ingest.prepare import prepare_batch
+from monitor.ingest.prepare_batch import prepare_batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.upper_bound import BucketRule, compute_most_numbers
 from monitor.ticks.collect_answers import Decider

@@ -25,10 +25,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Question, Reading, Since, Stamps
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.over_time import Mark, OverTimeRule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from monitor.records.dead_letter_record import DeadLetter, DeadLetterHeaders, Origin, encode_visit, make_dead_letter
-from monitor.records.visits import Fault, Reason
+from monitor.records.visit_contract import Fault, Reason
 
 FAULT = Fault(Reason.BAD_ID, "person_id: expected a string")
 ORIGIN = Origin("visits", 3, 42)

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from monitor.operate.schema.build_schemas import build_visits_schema
 from monitor.records.fields import is_identifier
-from monitor.records.visits import Fault, Reason, Visit, open_record, read_visit
+from monitor.records.visit_contract import Fault, Reason, Visit, open_record, read_visit
 from monitor.time.instants import parse_instant
 
 NOT_BOOLEANS: list[Any] = [None, 1, 0, "true", [], 1.0]

@@ -29,7 +29,7 @@ from monitor.operate.replay.driver import Replay
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import Settings, create_noise, make_ledger_topic
-from monitor.ticks.check_payment_at_takeover import PeriodCheck, PeriodLimits
+from monitor.ticks.check_payment_in_period import PeriodCheck, PeriodLimits
 from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.takeover import take_over
 from monitor.time.clock import Clock, SystemClock

@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.ingest.accept import accept
+from monitor.ingest.accept_visits import accept
 from monitor.ingest.decode_visits import decode_records
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange
 from monitor.kinds.parameters import Parameters

@@ -9,9 +9,9 @@ from fractions import Fraction
 import pytest
 import redis
 
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.upper_bound import BucketRule

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.locations import Registry
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.store.fingerprint import compute_fingerprint
 from monitor.time.instants import DAY

@@ -17,10 +17,10 @@ import pytest
 from redis.cluster import RedisCluster
 
 from monitor.errors import UnreachableError
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, BucketCount, OffsetRange, Portions, Question, Since
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.upper_bound import BucketRule

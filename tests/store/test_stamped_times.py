@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from monitor.errors import UnreachableError
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.facts_and_questions import CONSENT, OffsetRange, Question
 from monitor.kinds.parameters import Parameters
 from monitor.store.redis_store import RedisStore

@@ -12,7 +12,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.facts_and_questions import OffsetRange, Portion, Portions, Question, Reading, Since
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey

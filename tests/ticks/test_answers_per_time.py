@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from monitor.kinds.answer_state import TimeAnswers
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import Stamps

@@ -12,7 +12,7 @@ import pytest
 
 from monitor.kinds.all_records import read_record
 from monitor.kinds.answer_state import TimeAnswers
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.parameters import Parameters

@@ -21,7 +21,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.locations import Registry, find_shard
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
 from monitor.ledger.compute_payment import declare_charges
@@ -33,7 +33,7 @@ from monitor.privacy.payment_of_one_person import compute_over_time_payment
 from monitor.records.charges_record import Charges
 from monitor.records.output_records import OutputRecord
 from monitor.service.create_topics import Beginning, set_up
-from monitor.ticks.check_payment_at_takeover import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
+from monitor.ticks.check_payment_in_period import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
@@ -235,7 +235,7 @@ class TestThreePartitions:
             decide(first, {0})
             return Writer(*arguments)
 
-        monkeypatch.setattr("monitor.ticks.check_payment_at_takeover.Writer", answered_before)
+        monkeypatch.setattr("monitor.ticks.check_payment_in_period.Writer", answered_before)
         with pytest.raises(PeriodError, match=r"4 \+ 1/6"):
             scene.take(scene.new, 2)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.kinds.answer_state import TimeAnswers
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms

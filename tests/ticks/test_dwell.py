@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from monitor.kinds.counts_of_a_tick import Evidence
-from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.dwell.keys_and_parameters import Dwell
 from monitor.kinds.dwell.record import DwellSnapshot
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.parameters import Parameters

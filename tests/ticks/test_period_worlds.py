@@ -19,11 +19,11 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import PeriodError
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.kinds.locations import find_shard
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.compute_payment import PeriodPayments, declare_charges
 from monitor.ledger.ledger_state import LedgerState, Spent
@@ -31,7 +31,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payment_of_one_person import compute_over_time_payment
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_ledger_record
-from monitor.ticks.check_payment_at_takeover import ATTEMPTS, PeriodLimits, TakeoverRules
+from monitor.ticks.check_payment_in_period import ATTEMPTS, PeriodLimits, TakeoverRules
 from monitor.ticks.collect_answers import Decider
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.time.instants import HOUR, MINUTE, format_instant

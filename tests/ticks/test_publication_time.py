@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import monitor
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.facts_and_questions import OffsetRange, Portion
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ticks.owner import Owner
 from monitor.ticks.run_partition import find_latest_release, find_reading_end, find_release_time

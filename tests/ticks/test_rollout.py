@@ -16,9 +16,9 @@ from monitor.ingest.startup_readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, list_member_ids, name_release_group
 from monitor.kafka.membership import Membership
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.hot_spots.monitor import HotSpots
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.privacy.over_time import OverTimeRule
 from monitor.ticks.rollout import (

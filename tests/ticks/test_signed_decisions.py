@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from monitor.client.verification import Verification
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.over_time.record import OVER_TIME
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from monitor.errors import EvictionError, StoreError, UnreachableError
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange, Question
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ticks.store_upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from monitor.time.clock import SteppedClock

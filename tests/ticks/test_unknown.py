@@ -13,10 +13,10 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import OffsetRange
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.records.unknown_causes import (

@@ -13,7 +13,7 @@ from monitor.kinds.all_records import read_record
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, BucketCount, Question, Reading
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.ledger.compute_payment import PeriodPayments, declare_charges
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.privacy.over_time import OverTimeRule

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from monitor.kafka.decompress import NAMES, CodecError, decompress
-from monitor.records.visits import Fault, Reason
+from monitor.records.visit_contract import Fault, Reason
 
 LOG_APPEND_TIME: Final = 1
 """Kafka's timestamp type of broker timestamps; 0 is the type of producers' timestamps."""

@@ -9,10 +9,10 @@ import numpy as np
 from msgspec import UNSET
 
 from monitor.kinds.answer_state import AnswerState
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
-from monitor.kinds.base.decide import Tally
 from monitor.kinds.base.decide_designated_times import TimedDecider
+from monitor.kinds.base.decider import Tally
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Question
 from monitor.privacy import at_least, at_times

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.kinds.at_times.monitor import AtTimesMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
 from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.base.examples import GRID, MUSEUM, NOON, REGISTRY, SOURCE, AnswerExample
 from monitor.kinds.base.words import SELDOM, Note, describe_noise

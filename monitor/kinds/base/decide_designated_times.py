@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from monitor.kinds.answer_state import AnswerState
-from monitor.kinds.base.decide import MonitorDecider, Tally
+from monitor.kinds.base.decider import MonitorDecider, Tally
 from monitor.kinds.base.monitor_of_designated_times import Timed, Total
 from monitor.kinds.base.record_of_designated_times import DesignatedTime
 from monitor.kinds.counts_of_a_tick import Evidence

@@ -13,7 +13,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from monitor.errors import Problem, TimeError
 from monitor.kinds.base.charged_times import ChargedTimes
-from monitor.kinds.base.monitor import ConfiguredMonitor, Monitor, ValidKeys
+from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor, Monitor, ValidKeys
 from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.timing import Timing
 from monitor.privacy.payment_of_one_person import Charge, charge_at_times

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Discriminator, Field, Tag
 
 from monitor.errors import Problem
-from monitor.kinds.base.monitor import ConfiguredMonitor
+from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.values.single_values import Epsilon, LocationId, PositiveDuration, WholeNumber
 from monitor.values.whole_slots import report_not_whole, report_too_short

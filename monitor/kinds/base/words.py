@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import ClassVar, Final, Generic, TypeVar
 
 from monitor.kinds.base.examples import AnswerExample
-from monitor.kinds.base.monitor import ConfiguredMonitor
+from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor
 from monitor.kinds.designs import Design
 from monitor.kinds.report_delays import ReportDelays
 from monitor.kinds.timing import Timing

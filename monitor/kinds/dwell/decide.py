@@ -7,7 +7,7 @@ from dataclasses import replace
 from monitor.kinds.base.decide_designated_times import TotalDecider
 from monitor.kinds.base.record_of_designated_times import DesignatedTime
 from monitor.kinds.counts_of_a_tick import Evidence
-from monitor.kinds.dwell.monitor import Dwell
+from monitor.kinds.dwell.keys_and_parameters import Dwell
 from monitor.kinds.dwell.record import NoisyTotals, make_dwell_record
 from monitor.kinds.facts_and_questions import Question
 from monitor.privacy import dwell

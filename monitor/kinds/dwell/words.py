@@ -10,7 +10,7 @@ from fractions import Fraction
 from monitor.kinds.base.examples import GRID, NOON, REGISTRY, SOURCE, AnswerExample
 from monitor.kinds.base.words import Note
 from monitor.kinds.base.words_of_designated_times import TimedWords
-from monitor.kinds.dwell.monitor import DwellMonitor
+from monitor.kinds.dwell.keys_and_parameters import DwellMonitor
 from monitor.kinds.dwell.record import NoisyTotals, make_dwell_record
 from monitor.privacy.payment_of_one_person import Charge
 from monitor.time.instants import SECOND, format_duration

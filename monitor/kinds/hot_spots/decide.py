@@ -7,7 +7,7 @@ import numpy as np
 from monitor.kinds.base.decide_designated_times import TotalDecider
 from monitor.kinds.base.record_of_designated_times import DesignatedTime
 from monitor.kinds.counts_of_a_tick import Evidence
-from monitor.kinds.hot_spots.monitor import HotSpots
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.privacy import hot_spots
 from monitor.records.output_records import OutputRecord

@@ -9,7 +9,7 @@ from fractions import Fraction
 from monitor.kinds.base.examples import GRID, MUSEUM, NOON, REGISTRY, SOURCE, STATION, AnswerExample
 from monitor.kinds.base.words import SELDOM, Note
 from monitor.kinds.base.words_of_designated_times import TimedWords
-from monitor.kinds.hot_spots.monitor import HotSpotsMonitor
+from monitor.kinds.hot_spots.keys_and_parameters import HotSpotsMonitor
 from monitor.kinds.hot_spots.record import make_hot_spots_record
 from monitor.privacy.alarm_chances import compute_mean_noise, find_threshold
 from monitor.privacy.payment_of_one_person import Charge

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kinds.answer_state import AnswerState, SignedMark
-from monitor.kinds.base.decide import MonitorDecider, Tally
+from monitor.kinds.base.decider import MonitorDecider, Tally
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import Since, Window
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.over_time.record import OverTimeWriter
 from monitor.kinds.parameters import Parameters
 from monitor.privacy import over_time

@@ -11,7 +11,7 @@ from typing import Final
 from monitor.kinds.base.examples import GRID, SOURCE, STATION, AnswerExample
 from monitor.kinds.base.words import Note, Words, describe_noise
 from monitor.kinds.designs import Design
-from monitor.kinds.over_time.monitor import OverTimeMonitor
+from monitor.kinds.over_time.keys_and_parameters import OverTimeMonitor
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.kinds.report_delays import ReportDelays
 from monitor.privacy.alarm_chances import compute_busy_share

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from monitor.kinds.answer_state import AnswerState, SignedMark
-from monitor.kinds.base.decide import MonitorDecider, Tally
+from monitor.kinds.base.decider import MonitorDecider, Tally
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import BucketCount
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy import upper_bound
 from monitor.privacy.one_sided_noise import Noise

@@ -10,7 +10,7 @@ from fractions import Fraction
 from monitor.kinds.base.examples import GRID, SOURCE, STATION, AnswerExample
 from monitor.kinds.base.words import Note, Words
 from monitor.kinds.report_delays import ReportDelays
-from monitor.kinds.upper_bound.monitor import UpperBoundMonitor
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBoundMonitor
 from monitor.kinds.upper_bound.record import make_upper_bound_record
 from monitor.privacy.alarm_chances import compute_excess
 from monitor.privacy.epsilon import format_epsilon

@@ -16,7 +16,7 @@ from monitor.ingest.start_offsets import CONTINUES, StartOffsets
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_partition_changes, list_risks
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.compute_payment import declare_charges
@@ -35,7 +35,7 @@ from monitor.service.keep_running import check_clock
 from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
 from monitor.service.wiring import Settings, create_store, make_ledger_topic
 from monitor.store.redis_store import RedisStore
-from monitor.ticks.check_payment_at_takeover import PeriodLimits, TakeoverRules
+from monitor.ticks.check_payment_in_period import PeriodLimits, TakeoverRules
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.rollout import compute_version, read_member_versions

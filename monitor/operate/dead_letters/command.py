@@ -19,7 +19,7 @@ from monitor.operate.dead_letters.read_letters import Filter, read_letters, summ
 from monitor.operate.dead_letters.render import render, to_json
 from monitor.operate.send.send_file import SendOptions, send_file
 from monitor.operate.send.sender import Target
-from monitor.records.visits import Reason
+from monitor.records.visit_contract import Reason
 from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import parse_duration, parse_instant
 

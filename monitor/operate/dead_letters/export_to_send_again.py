@@ -12,7 +12,7 @@ from monitor.errors import UsageError
 from monitor.new_files import create_file
 from monitor.operate.dead_letters.read_letters import Letter
 from monitor.operate.dead_letters.render import describe
-from monitor.records.visits import Fault, open_record
+from monitor.records.visit_contract import Fault, open_record
 
 
 def export_letters(letters: Iterable[Letter], path: Path) -> int:

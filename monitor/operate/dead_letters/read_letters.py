@@ -15,7 +15,7 @@ from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import find_topics
 from monitor.records.dead_letter_record import DeadLetterHeaders
-from monitor.records.visits import Reason
+from monitor.records.visit_contract import Reason
 from monitor.time.instants import MILLISECOND
 
 POLL_MS: Final = 250

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from monitor.config.describe_problems import list_problems
 from monitor.errors import UsageError
-from monitor.kinds.at_times.monitor import AtTimesMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
 from monitor.kinds.at_times.words import design_at_times
 from monitor.kinds.designs import Design
 from monitor.kinds.over_time.words import design_over_time

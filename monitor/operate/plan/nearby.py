@@ -12,7 +12,7 @@ from monitor.config.whole_config import Config
 from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.errors import UsageError
 from monitor.kinds.all_kinds import find_words
-from monitor.kinds.base.monitor import ConfiguredMonitor
+from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor
 from monitor.kinds.base.words import Words
 from monitor.operate.plan.find_threshold_and_epsilon import choose_threshold
 from monitor.operate.plan.outcomes import Plan, PlanOutcome, evaluate

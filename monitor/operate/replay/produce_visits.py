@@ -10,7 +10,7 @@ from monitor.kafka.bulk_producer import BulkProducer
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.record_batches import Record
 from monitor.operate.replay.read_visits import Line, Refusals
-from monitor.records.visits import Fault, Reason, open_record
+from monitor.records.visit_contract import Fault, Reason, open_record
 
 BATCH_VISITS: Final = 500
 PORTION_RECORDS: Final = 10_000  # records in memory at the same time

@@ -16,7 +16,7 @@ from monitor.config.bounded_lines import open_lines
 from monitor.config.csv_table import Table
 from monitor.errors import TimeError, UsageError
 from monitor.kinds.parameters import Parameters
-from monitor.records.visits import Fault, Reason, Visit, read_visit
+from monitor.records.visit_contract import Fault, Reason, Visit, read_visit
 from monitor.time.instants import parse_instant
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")

@@ -19,7 +19,7 @@ from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.records.fields import describe_fraction
 from monitor.records.output_records import LEDGER, OWNER, TYPE_PREFIX, CloudEventHeaders
-from monitor.records.visits import Visit, VisitBatch
+from monitor.records.visit_contract import Visit, VisitBatch
 
 Schema = dict[str, Any]
 

@@ -12,7 +12,7 @@ from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_l
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import make_ledger_record, make_owner_record
 from monitor.records.signed_notes import Signer
-from monitor.records.visits import Fault, Reason
+from monitor.records.visit_contract import Fault, Reason
 from monitor.time.instants import HOUR
 
 _TOPIC_ID: Final = "vPp3kQxHRhuWZTdJ0XkQdg"

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.ingest.accept import EXPIRED, NOT_WATCHED, Accepted, accept
+from monitor.ingest.accept_visits import EXPIRED, NOT_WATCHED, Accepted, accept
 from monitor.ingest.decode_visits import Columns, decode_records
 from monitor.kinds.facts_and_questions import HASH_BYTES
 from monitor.kinds.parameters import Parameters
 from monitor.operate.convert.plausibility import Plausibility
 from monitor.operate.convert.rows import Stay
 from monitor.operate.send.visits_file import FileVisit
-from monitor.records.visits import Reason
+from monitor.records.visit_contract import Reason
 from monitor.store.hashing import PersonHasher
 
 PORTION_VISITS: Final = 10_000

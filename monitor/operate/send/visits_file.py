@@ -14,7 +14,7 @@ from monitor.config.bounded_lines import BoundedLines, open_lines
 from monitor.errors import UsageError
 from monitor.operate.replay.read_visits import encode_row, open_table, read_fields, select_keys
 from monitor.records.dead_letter_record import encode_visit
-from monitor.records.visits import Fault, Reason, open_record
+from monitor.records.visit_contract import Fault, Reason, open_record
 
 _NO_VISIT = Fault(Reason.NOT_A_VISIT, "visits: expected at least one visit")
 

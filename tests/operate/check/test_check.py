@@ -23,7 +23,7 @@ from monitor.config.sections import ClockSettings
 from monitor.config.valid_config import validate_config
 from monitor.config.whole_config import Config
 from monitor.config.worst_payment import compute_charges, compute_timing
-from monitor.kinds.at_times.monitor import AtTimesMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport

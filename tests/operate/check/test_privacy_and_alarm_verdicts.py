@@ -17,7 +17,7 @@ from monitor.cli import main
 from monitor.config.load import load_config
 from monitor.config.registry import load_registry
 from monitor.config.valid_config import validate_config
-from monitor.kinds.at_times.monitor import AtTimesMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
 from monitor.kinds.at_times.words import design_at_times
 from monitor.kinds.designs import Design
 from monitor.kinds.over_time.words import design_over_time

@@ -17,9 +17,9 @@ from monitor.config.registry import Locations, load_registry
 from monitor.config.valid_config import validate_config
 from monitor.config.whole_config import Config
 from monitor.errors import ConfigError, Problem
-from monitor.kinds.at_times.monitor import AtTimes, AtTimesMonitor
+from monitor.kinds.at_times.keys_and_parameters import AtTimes, AtTimesMonitor
 from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
-from monitor.kinds.over_time.monitor import LARGEST_OF_ONE_PLACE, find_max_answers_per_record, measure_place
+from monitor.kinds.over_time.keys_and_parameters import LARGEST_OF_ONE_PLACE, find_max_answers_per_record, measure_place
 from monitor.kinds.over_time.record import make_over_time_record
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.records.output_records import OutputRecord

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from monitor.cli import main
 from monitor.ledger.read_ledger import read_partition
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
-from monitor.records.visits import Fault, Reason
+from monitor.records.visit_contract import Fault, Reason
 from monitor.service.wiring import Settings
 from monitor.time.instants import HOUR, MILLISECOND, format_instant
 

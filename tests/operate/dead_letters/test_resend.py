@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.records.visits import Reason
+from monitor.records.visit_contract import Reason
 from tests.operate.dead_letters.refused import PERSON, Refused, run
 
 

@@ -11,9 +11,9 @@ import pytest
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import load_config
 from monitor.config.registry import load_registry
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import NoisyCount, make_at_times_record
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.demo.story import Story

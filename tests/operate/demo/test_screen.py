@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.demo.screen import Screen
 from monitor.operate.demo.story import Intake, Story

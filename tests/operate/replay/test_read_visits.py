@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import UsageError
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.parameters import Parameters
 from monitor.operate.replay.read_visits import BAD_REPORT_TIME, Extent, Line, Refusals, read_lines
 from monitor.privacy.over_time import OverTimeRule

@@ -11,10 +11,10 @@ import pytest
 
 from monitor.config.kafka_and_redis import PartitionCounts
 from monitor.errors import LedgerError, TopicError
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.at_times.record import LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.locations import Registry
-from monitor.kinds.over_time.monitor import OverTime, measure_place
+from monitor.kinds.over_time.keys_and_parameters import OverTime, measure_place
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms

@@ -1,7 +1,7 @@
 """The bases of one monitor, in the configuration and as parameters: what is asked of every kind.
 
-Each kind has both subclasses in its `monitor.py`. The configuration and the service call these methods and name no
-kind.
+Each kind has both subclasses in its `keys_and_parameters.py`. The configuration and the service call these methods and
+name no kind.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.ingest.decode_visits import LONGEST_STAY, Columns, decode_records, parse_instants
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.records.visits import Fault, Reason, open_record
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
+from monitor.records.visit_contract import Fault, Reason, open_record
 from monitor.time.instants import DAY, MINUTE, format_instant, parse_instant
 from monitor.time.schedule import Schedule
 from tests.builders import build_parameters

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.base.monitor import ValidKeys
+from monitor.kinds.base.keys_and_parameters import ValidKeys
 from monitor.kinds.base.monitor_of_designated_times import TimedMonitor, Total
 from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry

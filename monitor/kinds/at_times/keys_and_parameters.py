@@ -14,7 +14,7 @@ from pydantic import Field
 
 from monitor.errors import Problem
 from monitor.kinds.base.charged_times import ChargedTimes
-from monitor.kinds.base.monitor import ValidKeys
+from monitor.kinds.base.keys_and_parameters import ValidKeys
 from monitor.kinds.base.monitor_of_designated_times import Timed, TimedMonitor
 from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry

@@ -47,7 +47,7 @@ from monitor.kinds.facts_and_questions import (
     take_facts,
 )
 from monitor.kinds.parameters import Parameters
-from monitor.records.visits import Fault, Reason
+from monitor.records.visit_contract import Fault, Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import SECOND
 from monitor.time.schedule import Schedule

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from monitor.kinds.answer_state import AnswerState
-from monitor.kinds.base.monitor import Monitor
+from monitor.kinds.base.keys_and_parameters import Monitor
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import BucketCount, Question, Since, Window
 from monitor.kinds.parameters import Parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from monitor.ingest.accept import accept
+from monitor.ingest.accept_visits import accept
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.decode_visits import decode_records
 from monitor.ingest.poll_input import Fetched

@@ -12,14 +12,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from monitor.ingest.accept import Accepted, accept
+from monitor.ingest.accept_visits import Accepted, accept
 from monitor.ingest.decode_visits import decode_records
-from monitor.kinds.at_times.monitor import AtTimes
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
-from monitor.kinds.upper_bound.monitor import UpperBound
+from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.privacy.upper_bound import BucketRule
-from monitor.records.visits import Reason
+from monitor.records.visit_contract import Reason
 from monitor.store.hashing import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from tests.builders import build_parameters, build_visit, replace_monitors, select

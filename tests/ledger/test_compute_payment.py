@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.kinds.at_times.monitor import AtTimes
+from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.locations import Registry
-from monitor.kinds.over_time.monitor import OverTime
+from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.compute_payment import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
 from monitor.ledger.ledger_state import LedgerState, Spent

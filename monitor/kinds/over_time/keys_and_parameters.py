@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from monitor.errors import Problem
-from monitor.kinds.base.monitor import Monitor, ValidKeys
+from monitor.kinds.base.keys_and_parameters import Monitor, ValidKeys
 from monitor.kinds.base.monitor_of_places import PlacesMonitor, group_by_share
 from monitor.kinds.facts_and_questions import NeededFacts
 from monitor.kinds.locations import Registry
