@@ -21,10 +21,14 @@ from tests.kit.programs import warm_up
 from tests.shared_kafka import SharedKafka
 
 HERE: Final = Path(__file__).parent
+LONGEST: Final = ("failpoints", "servers", "rolling", "beginnings", "redis_moves", "renewal", "lost_ticks", "batches")
+"""The files that take longest. A parallel run begins with them, so that no process ends long after the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignore unclosed sockets of kafka-python: it leaves those of a broker that died to the garbage collector."""
+    """Begin with the longest files. Ignore unclosed sockets of kafka-python: those of a broker that died remain."""
+    first = [HERE / f"test_{name}.py" for name in LONGEST]
+    items.sort(key=lambda item: first.index(item.path) if item.path in first else len(first))
     for item in items:
         if item.path.parent == HERE:
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
