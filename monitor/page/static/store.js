@@ -20,7 +20,7 @@ export const read = async (path) => {
 
 const PLAIN = /^[a-z0-9-]$/;
 
-/** The name of the files of a place, without a suffix, as monitor/page/replace_files.py makes it of an id. */
+/** The name of the files of a place, without a suffix, as monitor/page/write_changed_files.py makes it of an id. */
 export function nameOf(id) {
   const bytes = [...new TextEncoder().encode(id)];
   const text = bytes.map((byte) => {
