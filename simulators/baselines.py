@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulators.adaptive import Branches, run_adaptive, threshold_share
-from simulators.continuous_noise import Floats, laplace, laplace_difference
+from simulators.continuous_noise import Floats, make_laplace, make_laplace_difference
 from simulators.top_k import TopK, draw_highest, draw_thresholds, pad_answers
 
 Scale = Literal[1, 2]
@@ -40,7 +40,7 @@ class FreeGapNoisyMax:
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
         """Run a number of iterations, of k + 1 items or more."""
         counts = self.counts.astype(np.float64)
-        law = laplace(self.scale * self.k / (self.epsilon / 2))
+        law = make_laplace(self.scale * self.k / (self.epsilon / 2))
         items, values = draw_highest(counts, law, self.k + 1, iterations, rng)
         chosen, gaps = items[:, : self.k], -np.diff(values, axis=1)
         measured = counts[chosen] + law(rng, chosen.shape)
@@ -83,12 +83,12 @@ class FreeGapSparseVector:
         query_epsilon = self.epsilon / 2 * (1 - share)
         query, threshold = self.scale * self.k / query_epsilon, self.scale / (self.epsilon / 2 * share)
         thresholds = draw_thresholds(counts, self.k, iterations, rng)
-        first, second = (laplace_difference(each, threshold) for each in (2 * query, query))
+        first, second = (make_laplace_difference(each, threshold) for each in (2 * query, query))
         # The σ of the authors' program is for the general scale. It is scaled with the noise.
         branches = Branches.of(first, second, query_epsilon * GENERAL / self.scale, self.k)
         found = run_adaptive(counts, thresholds, branches, rng)
         scale = self.scale * self.k / (self.epsilon / 2)
-        measured = counts[found.above.items] + laplace(scale)(rng, found.cheap.shape)
+        measured = counts[found.above.items] + make_laplace(scale)(rng, found.cheap.shape)
         used = np.where(found.cheap, query_epsilon / 2, query_epsilon)
         of_gap = 2 * self.scale**2 * share**-3 / used**2
         of_measure = 2 * scale**2

@@ -17,16 +17,16 @@ Law = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 """A distribution of noise: draws independent values of a shape."""
 
 
-def exponential(mean: float) -> Law:
+def make_exponential(mean: float) -> Law:
     """Return one-sided exponential noise, 0 or above."""
     return lambda rng, shape: rng.exponential(mean, shape)
 
 
-def laplace(scale: float) -> Law:
+def make_laplace(scale: float) -> Law:
     """Return two-sided Laplace noise around 0."""
     return lambda rng, shape: rng.laplace(0.0, scale, shape)
 
 
-def laplace_difference(query: float, threshold: float) -> Law:
+def make_laplace_difference(query: float, threshold: float) -> Law:
     """Return Laplace noise of a query minus that of a threshold, with the scales of both."""
     return lambda rng, shape: rng.laplace(0.0, query, shape) - rng.laplace(0.0, threshold, shape)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulators.adaptive import Branches, run_adaptive, threshold_share
-from simulators.continuous_noise import exponential
+from simulators.continuous_noise import make_exponential
 from simulators.top_k import TopK, choose_within_budget, draw_above, draw_highest, draw_thresholds, pad_answers
 
 Variant = Literal["as printed", "as coded"]
@@ -36,7 +36,7 @@ class NoisyMax:
         """Run a number of iterations."""
         counts = self.counts.astype(np.float64)
         mean = self.k / self.epsilon
-        items, values = draw_highest(counts, exponential(mean), self.k, iterations, rng)
+        items, values = draw_highest(counts, make_exponential(mean), self.k, iterations, rng)
         return TopK(items, values - mean if self.debiased else values)
 
 
@@ -66,11 +66,11 @@ class SparseVector:
         mean = self.k / self.epsilon
         thresholds = np.floor(draw_thresholds(counts, self.k, iterations, rng) + mean)
         if self.variant == "as coded":
-            branches = Branches.of(exponential(2 * mean), exponential(mean), self._query_epsilon(), self.k)
+            branches = Branches.of(make_exponential(2 * mean), make_exponential(mean), self._query_epsilon(), self.k)
             found = run_adaptive(counts, thresholds, branches, rng)
             noise = np.where(found.cheap, 2 * mean, mean)
             return pad_answers(found.above, found.above.values - noise, iterations, 2 * self.k)
-        above = draw_above(counts, exponential(mean), thresholds, rng)
+        above = draw_above(counts, make_exponential(mean), thresholds, rng)
         chosen = above.select(choose_within_budget(above, np.ones(above.items.size, np.int64), self.k, rng))
         return pad_answers(chosen, chosen.values - mean, iterations, self.k)
 

@@ -24,12 +24,12 @@ from simulators.experiments.points import LibraryPoint
 from simulators.osdp.continuous import (
     Algorithm,
     FastNoise,
-    Laplace,
-    OsdpLaplace,
-    OsdpLaplaceL1,
-    OsdpRR,
-    SuppressLaplace,
     expand,
+    make_laplace,
+    make_osdp_laplace,
+    make_osdp_laplace_l1,
+    make_osdp_rr,
+    make_suppress_laplace,
     regret,
     relative_errors,
 )
@@ -172,20 +172,20 @@ def _estimate_all(
     `buckets`: those of each form of DAWA at ε, and those of DAWA at the ε that DAWAz leaves for it.
     """
     epsilon, full, rest = float(given.epsilon), *buckets
-    sample = OsdpRR(epsilon * float(ZERO_SHARE))
+    sample = make_osdp_rr(epsilon * float(ZERO_SHARE))
     runs = {name: [expand(*each) for each in drawn] for name, drawn in full.items()}
     runs[DAWAZ] = [
         expand(*each, sample(counts, records, random) <= 0) for each, records in zip(rest, chosen, strict=True)
     ]
     if given.variant != EXACT:
-        simple: dict[str, Algorithm] = {LAPLACE: Laplace(epsilon), ONE_SIDED: OsdpLaplace(epsilon)}
-        simple[L1] = OsdpLaplaceL1(epsilon)
-        simple |= {name: SuppressLaplace(times * epsilon / 2) for name, times in SUPPRESS.items()}
+        simple: dict[str, Algorithm] = {LAPLACE: make_laplace(epsilon), ONE_SIDED: make_osdp_laplace(epsilon)}
+        simple[L1] = make_osdp_laplace_l1(epsilon)
+        simple |= {name: make_suppress_laplace(times * epsilon / 2) for name, times in SUPPRESS.items()}
         for name, algorithm in simple.items():
             runs[name] = [algorithm(counts, records, random) for records in chosen]
     else:
         runs |= _estimate_in_integers(given.epsilon, counts, chosen, FastNoise(random))
-    runs[RR] = [OsdpRR(epsilon)(counts, records, random) for records in chosen]
+    runs[RR] = [make_osdp_rr(epsilon)(counts, records, random) for records in chosen]
     return runs
 
 

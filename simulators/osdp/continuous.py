@@ -7,10 +7,9 @@ exact algorithms. docs/literature.md defines [OSDP].
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,71 +21,39 @@ LEAST: Final = 1.0
 """The δ of the relative error: smaller counts are compared as if they were δ."""
 
 
-class Algorithm(Protocol):
-    """A histogram algorithm. Its input is the histograms of all records and of the non-sensitive records."""
-
-    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
-        """Return an estimate for each bin."""
+Algorithm = Callable[[Histogram, Histogram, np.random.Generator], Floats]
+"""A histogram algorithm: it makes an estimate for each bin from the counts of all and of the non-sensitive records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Laplace:
-    """The Laplace mechanism of ordinary differential privacy. A replaced record changes two counts by 1."""
-
-    epsilon: float
-
-    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
-        """Return all records' counts with noise of scale 2/ε."""
-        del non_sensitive
-        return counts + random.laplace(0.0, 2 / self.epsilon, counts.size)
+def make_laplace(epsilon: float) -> Algorithm:
+    """Return the Laplace mechanism of ordinary differential privacy. A replaced record changes two counts by 1."""
+    return lambda counts, _open, random: counts + random.laplace(0.0, 2 / epsilon, counts.size)
 
 
-@dataclass(frozen=True, slots=True)
-class OsdpRR:
-    """The counts of a truthful sample of the non-sensitive records ([OSDP], Algorithm 1)."""
-
-    epsilon: float
-
-    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
-        """Return the counts of the sample. They are not divided by 1 - e^-ε."""
-        del counts
-        return random.binomial(non_sensitive, -math.expm1(-self.epsilon)).astype(np.float64)
+def make_osdp_rr(epsilon: float) -> Algorithm:
+    """Return OsdpRR ([OSDP], Algorithm 1): the counts of a truthful sample. They are not divided by 1 - e^-ε."""
+    kept = -math.expm1(-epsilon)
+    return lambda _counts, non_sensitive, random: random.binomial(non_sensitive, kept).astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class OsdpLaplace:
-    """The counts of the non-sensitive records minus exponential noise ([OSDP], Definition 5.2)."""
-
-    epsilon: float
-
-    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
-        """Return the noisy counts, which may be negative."""
-        del counts
-        return non_sensitive - random.exponential(1 / self.epsilon, non_sensitive.size)
+def make_osdp_laplace(epsilon: float) -> Algorithm:
+    """Return OsdpLaplace ([OSDP], Definition 5.2): counts minus exponential noise, which may be negative."""
+    return lambda _counts, non_sensitive, random: non_sensitive - random.exponential(1 / epsilon, non_sensitive.size)
 
 
-@dataclass(frozen=True, slots=True)
-class OsdpLaplaceL1:
-    """`OsdpLaplace`; then negative counts become 0, and the median noise is added to others ([OSDP], Algorithm 2)."""
+def make_osdp_laplace_l1(epsilon: float) -> Algorithm:
+    """Return OsdpLaplaceL1 ([OSDP], Algorithm 2): negative counts become 0, others get the median noise back."""
 
-    epsilon: float
+    def estimate(counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
+        noisy = make_osdp_laplace(epsilon)(counts, non_sensitive, random)
+        return np.where(noisy > 0, noisy + math.log(2) / epsilon, 0.0)
 
-    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
-        """Return the estimates, 0 or more."""
-        noisy = OsdpLaplace(self.epsilon)(counts, non_sensitive, random)
-        return np.where(noisy > 0, noisy + math.log(2) / self.epsilon, 0.0)
+    return estimate
 
 
-@dataclass(frozen=True, slots=True)
-class SuppressLaplace:
-    """`monitor.onesided.osdp.mechanisms.Suppress` with Laplace noise at τ in each count. Its OSDP loss is τ."""
-
-    tau: float
-
-    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
-        """Return the noisy counts, with noise of scale 1/τ."""
-        del counts
-        return non_sensitive + random.laplace(0.0, 1 / self.tau, non_sensitive.size)
+def make_suppress_laplace(tau: float) -> Algorithm:
+    """Return `monitor.onesided.osdp.mechanisms.Suppress` with Laplace noise at τ in each count. Its OSDP loss is τ."""
+    return lambda _counts, non_sensitive, random: non_sensitive + random.laplace(0.0, 1 / tau, non_sensitive.size)
 
 
 class FastNoise:

@@ -14,12 +14,12 @@ from monitor.onesided.osdp.dawa import Buckets, measure_costs
 from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram, Suppress
 from simulators.osdp.continuous import (
     FastNoise,
-    Laplace,
-    OsdpLaplace,
-    OsdpLaplaceL1,
-    OsdpRR,
-    SuppressLaplace,
     expand,
+    make_laplace,
+    make_osdp_laplace,
+    make_osdp_laplace_l1,
+    make_osdp_rr,
+    make_suppress_laplace,
     regret,
     relative_errors,
     sample_is_worse,
@@ -78,11 +78,11 @@ def test_algorithms_have_their_means() -> None:
     counts, open_counts = np.full(RUNS, 50, np.int64), np.full(RUNS, 40, np.int64)
     random = np.random.default_rng(4)
     for algorithm, mean, deviation in (
-        (Laplace(1.0), 50.0, math.sqrt(8)),
-        (SuppressLaplace(2.0), 40.0, math.sqrt(2) / 2),
-        (OsdpRR(1.0), 40 * (1 - math.exp(-1)), math.sqrt(40 * math.exp(-1) * (1 - math.exp(-1)))),
-        (OsdpLaplace(1.0), 39.0, 1.0),
-        (OsdpLaplaceL1(1.0), 39.0 + math.log(2), 1.0),
+        (make_laplace(1.0), 50.0, math.sqrt(8)),
+        (make_suppress_laplace(2.0), 40.0, math.sqrt(2) / 2),
+        (make_osdp_rr(1.0), 40 * (1 - math.exp(-1)), math.sqrt(40 * math.exp(-1) * (1 - math.exp(-1)))),
+        (make_osdp_laplace(1.0), 39.0, 1.0),
+        (make_osdp_laplace_l1(1.0), 39.0 + math.log(2), 1.0),
     ):
         drawn = algorithm(counts, open_counts, random)
         assert abs(drawn.mean() - mean) < 6 * deviation / math.sqrt(RUNS)
@@ -94,10 +94,10 @@ def test_real_valued_noise_is_that_of_the_library() -> None:
     random, counts, epsilon = np.random.default_rng(9), np.full(RUNS, 9_000, np.int64), Fraction(1, 20)
     noise = FastNoise(random)
     for real_valued, exact in (
-        (Laplace(0.05), AsymmetricGeometric(epsilon, 2, "not monotone").release(counts, noise)),
-        (SuppressLaplace(0.05), Suppress(epsilon).release(counts, noise)),
-        (OsdpLaplace(0.05), OneSidedHistogram(epsilon).release(counts, noise)),
-        (OsdpLaplaceL1(0.05), ClampedHistogram(epsilon).release(counts, noise)),
+        (make_laplace(0.05), AsymmetricGeometric(epsilon, 2, "not monotone").release(counts, noise)),
+        (make_suppress_laplace(0.05), Suppress(epsilon).release(counts, noise)),
+        (make_osdp_laplace(0.05), OneSidedHistogram(epsilon).release(counts, noise)),
+        (make_osdp_laplace_l1(0.05), ClampedHistogram(epsilon).release(counts, noise)),
     ):
         drawn = real_valued(counts, counts, random)
         assert drawn.std() == pytest.approx(exact.std(), rel=0.05)
@@ -168,5 +168,7 @@ def test_samples_are_worse_above_the_bound() -> None:
     for each, worse in ((20, False), (24, True)):
         counts = np.full(bins, each, np.int64)
         assert sample_is_worse(each * bins, bins, epsilon) == worse
-        errors = [np.abs(a(counts, counts, random) - counts).sum() for a in (OsdpRR(epsilon), Laplace(epsilon))]
+        errors = [
+            np.abs(a(counts, counts, random) - counts).sum() for a in (make_osdp_rr(epsilon), make_laplace(epsilon))
+        ]
         assert (errors[0] > errors[1]) == worse

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simulators.adaptive import CHEAP, FULL, Branches, run_adaptive, threshold_share
 from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector, Scale, combine_estimates
-from simulators.continuous_noise import Floats, exponential, laplace, laplace_difference
+from simulators.continuous_noise import Floats, make_exponential, make_laplace, make_laplace_difference
 from simulators.paper_algorithms import NoisyMax, SparseVector
 from simulators.top_k import (
     NOTHING,
@@ -88,7 +88,7 @@ def compute_tail(a: float, b: float, x: float) -> float:
 
 def test_difference_has_its_tail() -> None:
     """The noise of a query minus that of a threshold has the tail of the formula (6.5 standard errors, seeded)."""
-    drawn = laplace_difference(3.0, 1.0)(make_rng(1), (RUNS,))
+    drawn = make_laplace_difference(3.0, 1.0)(make_rng(1), (RUNS,))
     for x in (0.1, 1.0, 4.0, 9.0):
         chance = compute_tail(3.0, 1.0, x)
         for share in ((drawn > x).mean(), (drawn < -x).mean()):
@@ -118,7 +118,7 @@ def test_sparse_baseline_answers_far_and_near(scale: Scale) -> None:
 
 def test_highest_are_sorted() -> None:
     """The highest noisy counts and their items are the first of all of them, sorted (equal seeds)."""
-    law, runs = laplace(4.0), 200
+    law, runs = make_laplace(4.0), 200
     items, values = draw_highest(CLOSE.astype(np.float64), law, 9, runs, make_rng(13))
     noisy: Floats = CLOSE + law(make_rng(13), (runs, CLOSE.size))
     assert (items == np.argsort(-noisy, axis=1)[:, :9]).all()
@@ -127,7 +127,7 @@ def test_highest_are_sorted() -> None:
 
 def test_items_above_their_threshold() -> None:
     """Exactly the items above the threshold of their iteration are found, with their values (equal seeds)."""
-    law, thresholds = exponential(5.0), np.where(np.arange(200) % 2 == 0, 10.0, 30.0)
+    law, thresholds = make_exponential(5.0), np.where(np.arange(200) % 2 == 0, 10.0, 30.0)
     above = draw_above(CLOSE.astype(np.float64), law, thresholds, make_rng(14))
     noisy: Floats = CLOSE + law(make_rng(14), (200, CLOSE.size))
     expected = {(row, item) for row, item in np.ndindex(noisy.shape) if noisy[row, item] > thresholds[row]}
@@ -192,7 +192,7 @@ def test_far_is_two_deviations() -> None:
     1/2. Both are above the threshold, so the answer is cheap with chance e^-σ + (1 - e^-σ)·e^-2σ (6 standard errors,
     seeded).
     """
-    branches = Branches.of(exponential(1.0), exponential(0.5), 8.0, 1)
+    branches = Branches.of(make_exponential(1.0), make_exponential(0.5), 8.0, 1)
     found = run_adaptive(np.zeros(1), np.zeros(RUNS), branches, make_rng(26))
     far = math.exp(-math.sqrt(2))
     chance = far + (1 - far) * far**2
