@@ -213,15 +213,21 @@ class Town:
         state = self._ledger(states)
         decision = self._decider.decide(tick, evidence, state)
         state.forget(tick, self.parameters.mark_lifetime, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
-        taken_over, remembered = LedgerState(), self._ledger(states)
+        taken_over = LedgerState()
         for record in decision.records:
             taken_over.fold(record, self.parameters.grid)
-            remembered.fold(record, self.parameters.grid)
         after, folded = self._states_of(state), self._states_of(taken_over)
         assert all(folded[cell] == after[cell] for cell in self.at(tick)), "a new owner must know the same state"
         parts = [part for record in decision.records for part in self._public_parts(record)]
         self._check_truth(tick, counts, parts)
-        return tuple(parts), self._states_of(remembered) if self.remembers else after
+        return tuple(parts), self._remember(states, decision.records) if self.remembers else after
+
+    def _remember(self, states: Mapping[Cell, State], records: Sequence[OutputRecord]) -> Mapping[Cell, State]:
+        """Return the states after these records, with all marks."""
+        ledger = self._ledger(states)
+        for record in records:
+            ledger.fold(record, self.parameters.grid)
+        return self._states_of(ledger)
 
     def final(self, time: int) -> int:
         """Return the last tick that evaluates a designated time, which draws its hot spots."""
