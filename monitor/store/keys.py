@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 from urllib.parse import quote
 
@@ -47,6 +48,7 @@ def make_service_pattern(name: str) -> str:
     return f"{{{_quote(name)}:*"
 
 
+@cache
 def _quote(name: str) -> str:
     # Braces would end the hash tag, colons separate its parts, and some characters have a meaning in patterns.
     return quote(name, safe="")
