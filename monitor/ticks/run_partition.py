@@ -20,9 +20,9 @@ from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
 from monitor.records.output_records import OutputRecord
 from monitor.records.unknown_causes import STORE_UNREACHABLE
+from monitor.ticks.await_complete_input import EvidenceReader
 from monitor.ticks.collect_answers import Decision
 from monitor.ticks.owner import NOT_SIGNED, Owner, Rest
-from monitor.ticks.read_until_complete import EvidenceReader
 from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.ticks.tick_reports import TickReports

@@ -29,8 +29,8 @@ from monitor.ledger.ledger_state import LedgerState
 from monitor.observe.update_service_metrics import Metrics
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
+from monitor.ticks.await_complete_input import EvidenceReader
 from monitor.ticks.collect_answers import Decider
-from monitor.ticks.read_until_complete import EvidenceReader
 from monitor.ticks.run_partition import find_reading_end, find_release_time
 from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep

@@ -18,7 +18,7 @@ from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Question
 from monitor.kinds.parameters import Parameters
 from monitor.observe.update_service_metrics import Metrics
 from monitor.thread_signals import Signal
-from monitor.ticks.read_until_complete import EvidenceReader
+from monitor.ticks.await_complete_input import EvidenceReader
 from monitor.ticks.run_partition import find_reading_end
 from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
