@@ -7,6 +7,7 @@ records are run once, and streams share them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -66,8 +67,9 @@ class Driver:
         waiting = sorted(records, key=lambda visits: visits[0].moment)
         windows = None if known else self._first_windows()
         store, offset, letters, counts = self._first, 0, 0, []
+        by_tick = {tick: tuple(map(tuple, group)) for tick, group in groupby(waiting, lambda one: one[0].first_read)}
         for tick in self._questions:
-            due = tuple(tuple(visits) for visits in waiting if visits[0].first_read == tick)
+            due = by_tick.get(tick, ())
             if windows is not None:
                 driven = self._drive(windows, tick, offset, due, twice=twice, known=False)
             else:
