@@ -39,7 +39,7 @@ test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target kafka-classes go-programs
 	@# Tests with servers mostly wait. Everything else only computes, in the processor time that they leave.
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-with-servers test-without-servers
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-with-servers test-without-servers
 
 test-with-servers: $(DEV)
 	@# Each process collects the files that it is given, and only a quarter of all files have such tests.
