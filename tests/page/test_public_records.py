@@ -11,12 +11,14 @@ import pytest
 from monitor.client.known_at_a_moment import KnownPlaces
 from monitor.client.state_from_records import SubscriberView
 from monitor.client.topic_consumer import Published
+from monitor.config.registry import Locations
 from monitor.kinds.locations import Registry
 from monitor.page.current_places import Present
 from monitor.page.kept_records import Board
 from monitor.page.public_records import Entry, read_entries
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, SECOND, parse_instant
+from tests.builders import build_parameters
 from tests.client.test_vectors import VECTORS, describe, parse_times
 
 
@@ -45,8 +47,8 @@ def test_page_passes_vectors(name: str) -> None:
     slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND
     keep = max(final_for, 24 * slot)
     board = Board(7 * DAY, 10**9, keep)
-    unused: Any = None
-    present = Present(unused, unused, board, SubscriberView(registry, keep), clock, 0)
+    parameters, locations = build_parameters(registry.ids), Locations(registry.ids)
+    present = Present(parameters, locations, board, SubscriberView(registry, keep), clock, 0)
     for step in vector["steps"]:
         for record in (one for one in step.get("records", ()) if not one.get("aborted")):
             entries, _foreign = read_entries([make_consumed(record, next(offsets))])
