@@ -39,20 +39,21 @@ test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target kafka-classes go-programs
 	@# Tests with servers mostly wait. Everything else only computes, in the processor time that they leave.
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-with-servers test-without-servers
+	@$(MAKE) --no-print-directory --jobs=2 test-with-servers test-without-servers
+	@# These keep several services with slots of two seconds on time, so nothing else runs, and fewer of them at once.
+	$(BIN)/pytest tests/faults -m "servers and not soak" --numprocesses 3 $(BY_FILE) --reruns 1
 
 test-with-servers: $(DEV)
 	@# Each process collects the files that it is given, and only a quarter of all files have such tests.
 	$(BIN)/pytest -m "servers and not soak" --ignore=tests/faults --collect-only -q >$(VENV)/server-tests
 	@sed -n 's/::.*//p' $(VENV)/server-tests | uniq >$(VENV)/server-files
 	$(BIN)/pytest -m "servers and not soak" --numprocesses 6 $(BY_FILE) --reruns 1 @$(VENV)/server-files
-	@# These keep several services with slots of two seconds on time, so fewer run at once.
-	$(BIN)/pytest tests/faults -m "servers and not soak" --numprocesses 3 $(BY_FILE) --reruns 1
 
 test-without-servers: $(DEV)
-	nice -n 19 $(MAKE) --no-print-directory check
-	@# Beside servers each test may take four times as long as alone.
-	nice -n 19 $(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE) --timeout 1200
+	@nice -n 19 $(MAKE) --no-print-directory check
+	@# Beside servers each test may take four times as long as alone. The output would mix with that of the other tests.
+	@status=0; nice -n 19 $(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE) --timeout 1200 \
+		>$(VENV)/tests-without-servers 2>&1 || status=$$?; cat $(VENV)/tests-without-servers; exit $$status
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, mutmut, and other versions of servers
 	$(BIN)/pytest -m soak
