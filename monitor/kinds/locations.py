@@ -12,9 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def find_shards(location_ids: Sequence[str], shards: int) -> NDArray[np.int32]:
+    """Return the shard of each location: the first 8 bytes of SHA-256 of its id, big-endian, mod `shards`."""
+    digests = (hashlib.sha256(location.encode()).digest() for location in location_ids)
+    numbers = np.fromiter(digests, "S8", len(location_ids)).view(">u8")
+    return (numbers % np.uint64(shards)).astype(np.int32)
+
+
 def find_shard(location_id: str, shards: int) -> int:
-    """Return the shard of a location: the first 8 bytes of SHA-256 of its id, big-endian, mod `shards`."""
-    return int.from_bytes(hashlib.sha256(location_id.encode()).digest()[:8], "big") % shards
+    """Return the shard of one location, as `find_shards` does."""
+    return int(find_shards([location_id], shards)[0])
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,7 @@ class Registry:
     @cached_property
     def shard(self) -> NDArray[np.int32]:
         """The shard of each row; shape (locations,)."""
-        digests = (hashlib.sha256(location.encode()).digest() for location in self.ids)
-        numbers = np.fromiter(digests, "S8", len(self.ids)).view(">u8")  # as `find_shard`, in half of its time
-        return (numbers % np.uint64(self.shards)).astype(np.int32)
+        return find_shards(self.ids, self.shards)
 
     @cached_property
     def by_shard(self) -> tuple[NDArray[np.int32], ...]:
