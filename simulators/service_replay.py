@@ -17,10 +17,8 @@ from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.over_time.record import OverTimeAlert
 from monitor.operate.convert.files import REGISTRY_HEADER, VISITS_HEADER
-from monitor.operate.replay.driver import Summary, plan_replay, replay
-from monitor.operate.replay.embedded import start_embedded
+from monitor.operate.replay.driver import Summary, plan_replay, replay, start_embedded, write_output
 from monitor.operate.replay.progress import show_progress
-from monitor.operate.replay.write_output import write_output
 from monitor.records.output_records import OutputRecord
 
 CONFIG: Final = "config.yaml"

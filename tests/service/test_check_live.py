@@ -23,8 +23,7 @@ from monitor.cli import main
 from monitor.errors import PeriodError, RefusedError
 from monitor.kafka.groups import list_groups
 from monitor.operate.check.live import check_live
-from monitor.operate.check.live_report import LiveReport
-from monitor.operate.check.print_live import render_live
+from monitor.operate.check.live_report import LiveReport, render_live
 from monitor.operate.replay.driver import Replay
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.service.keep_running import prepare

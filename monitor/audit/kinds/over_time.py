@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from monitor.audit.findings import BUDGET, NOISY, SAFE
 from monitor.audit.kinds.base.monitor import Check, Counts, Prove, Scope, Use
 from monitor.audit.kinds.base.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
-from monitor.audit.parse_values import parse_duration
-from monitor.audit.people_count import FreshCount, PeopleCount
-from monitor.audit.record_fields import (
+from monitor.audit.parse_values import (
     FormError,
     Instant,
     People,
     Positive,
     Record,
     Whole,
+    parse_duration,
 )
+from monitor.audit.people_count import FreshCount, PeopleCount
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

@@ -14,9 +14,8 @@ from msgspec import Struct
 from monitor.audit.findings import BUDGET, NOISY
 from monitor.audit.kinds.base.monitor import Check, Counts, Prove, Scope, Use
 from monitor.audit.kinds.base.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
-from monitor.audit.parse_values import parse_duration
+from monitor.audit.parse_values import FormError, Instant, People, Positive, Record, Status, Whole, parse_duration
 from monitor.audit.people_count import PeopleCount
-from monitor.audit.record_fields import FormError, Instant, People, Positive, Record, Status, Whole
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

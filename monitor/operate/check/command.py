@@ -19,8 +19,7 @@ from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Problem
 from monitor.observe.logs import set_up_logging
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.live import check_live
-from monitor.operate.check.live_report import LiveReport
-from monitor.operate.check.print_live import render_live
+from monitor.operate.check.live_report import LiveReport, render_live
 from monitor.operate.check.print_report import render
 from monitor.operate.check.report import CheckReport
 from monitor.operate.read_report_delays import read_report_delays

@@ -16,9 +16,7 @@ from monitor.config.worst_payment import compute_timing
 from monitor.kinds.all_kinds import find_words
 from monitor.kinds.base.words import Words
 from monitor.kinds.report_delays import ReportDelays
-from monitor.operate.check.default_stay import Overlap
-from monitor.operate.check.late_reports import compute_counted
-from monitor.operate.check.report import CheckReport, MonitorReport, NoiseInSight, Odds
+from monitor.operate.check.report import CheckReport, MonitorReport, NoiseInSight, Odds, Overlap, compute_counted
 from monitor.operate.check.verdicts import list_figures, list_verdicts
 from monitor.privacy.alarm_chances import compute_false_alarm, compute_over_updates, find_most_noise
 from monitor.privacy.payment_of_one_person import Charge

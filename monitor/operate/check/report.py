@@ -3,18 +3,131 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 from monitor.kinds.all_kinds import KINDS
-from monitor.kinds.base.words import Note
-from monitor.operate.check.default_stay import Overlap
-from monitor.operate.check.late_reports import Counted
+from monitor.kinds.base.words import Note, Words
+from monitor.kinds.report_delays import ReportDelays
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payment_of_one_person import Charge
-from monitor.time.instants import format_duration
+from monitor.time.instants import MINUTE, format_duration
 from monitor.values.levels import FINE, Level
+from monitor.values.wording import format_share
+
+MOST: Final = Fraction(1, 2)
+"""Below this share, most visits are reported too late, and there is a warning."""
+
+ENOUGH: Final = Fraction(95, 100)
+"""The share for which a warning proposes a window or a horizon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Shares of all visits that are ever reported, of which `text` says what answers count."""
+
+    monitor: str
+    limit: str
+    """The key of the window or the horizon."""
+    text: str
+    in_time: Fraction
+    """Those that are reported within the window or the horizon."""
+    other_key: str
+    """The key of `other` in JSON."""
+    other: Fraction | None
+    """Those that the first answer about a designated time counts, or of the visits in a window those that one answer
+    counts; None for a monitor with one answer for each designated time.
+    """
+    enough: int | None
+    """The shortest known delay within which `ENOUGH` is reported; None if there is none."""
+
+    def make_warning(self) -> str | None:
+        """Return a warning with advice if most visits are reported too late; None otherwise."""
+        if self.in_time >= MOST:
+            return None
+        text = f"with these report delays, {self.text} Most visits are reported too late."
+        if self.enough is not None:
+            text += f" Set {self.limit} to {format_duration(self.enough)} to count at least {100 * ENOUGH} %."
+        return text
+
+    def to_tree(self) -> dict[str, object]:
+        """Return the JSON form."""
+        return {
+            "name": self.monitor,
+            "in_time": float(self.in_time),
+            self.other_key: None if self.other is None else float(self.other),
+        }
+
+
+def compute_counted(words: Words[Any], delays: ReportDelays) -> Counted:
+    """Return what the answers of a monitor count."""
+    in_time, other = delays.find_share(words.longest_delay), words.find_other_share(delays)
+    reported = f"about {format_share(in_time)} of the visits that will ever be reported"
+    text = words.describe_counted(reported, "" if other is None else format_share(other))
+    name = words.monitor.name
+    return Counted(name, words.limit, text, in_time, words.other_share_key, other, delays.find_delay(ENOUGH))
+
+
+APART: Final = 10 * MINUTE
+"""The assumed time between check-ins, in microseconds. No configuration key states it."""
+
+TOLERATED: Final = 2
+"""The largest number of places at once without a warning: a person may be on the way from one to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The effect of a default stay (microseconds) on a person who checks in elsewhere every ten minutes.
+
+    The person is counted at `places` places at once, and pays `places` times the `charges`: by monitor of designated
+    times, the most that it charges per place. `total` is the most that a person at one place at a time pays.
+    """
+
+    stay: int
+    total: Fraction
+    charges: Mapping[str, Fraction]
+
+    @property
+    def places(self) -> int:
+        """The number of places at which the person is counted at once."""
+        return max(1, -(-self.stay // APART))
+
+    @property
+    def may_pay(self) -> Fraction:
+        """The most that the person pays in the period, over all monitors."""
+        return self.total + (self.places - 1) * sum(self.charges.values(), Fraction(0))
+
+    def describe(self) -> str:
+        """Describe the effect in a sentence."""
+        stay = f"A visit without left_at lasts for visits.default_stay ({format_duration(self.stay)})"
+        if self.places == 1:
+            return f"{stay}: check-ins {format_duration(APART)} apart do not overlap."
+        return (
+            f"{stay}: a person who checks in elsewhere every {format_duration(APART)} and never reports a departure is "
+            f"at {self.places} places at a designated time, and pays {self.places} times."
+        )
+
+    def make_warning(self) -> str | None:
+        """Return a warning with advice, or None if the number of places is tolerated."""
+        if self.places <= TOLERATED:
+            return None
+        return (
+            f"{self.describe()} With {', '.join(self.charges)} this may cost {format_epsilon(self.may_pay)} "
+            f"within the period, not {format_epsilon(self.total)}. Report left_at, or set default_stay to "
+            f"{format_duration(TOLERATED * APART)} or less."
+        )
+
+    def to_tree(self) -> dict[str, object]:
+        """Return the JSON form."""
+        return {
+            "default_stay": format_duration(self.stay),
+            "check_ins_apart": format_duration(APART),
+            "places_at_once": self.places,
+            "may_pay": format_epsilon(self.may_pay),
+        }
+
 
 OFTEN: Final = 0.2
 """Above this chance, the monitor is useless: too many of its alarms are about empty locations."""

@@ -10,9 +10,7 @@ from monitor.config.kafka_and_redis import find_url_password
 from monitor.config.sections import ClockSettings, PrivacySettings
 from monitor.config.whole_config import Config
 from monitor.kinds.base.words import SELDOM, Words
-from monitor.operate.check.default_stay import Overlap
-from monitor.operate.check.late_reports import Counted
-from monitor.operate.check.report import OFTEN, MonitorReport, Verdict
+from monitor.operate.check.report import OFTEN, Counted, MonitorReport, Overlap, Verdict
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import MILLISECOND, format_duration

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 
 from monitor.observe.logs import set_up_logging
-from monitor.operate.demo import demo_command
+from monitor.operate.demo.run_demo import demo_command
 
 
 @click.command()

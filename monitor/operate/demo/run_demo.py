@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -19,19 +21,17 @@ from monitor.audit import audit
 from monitor.client.describe_records import alert_status, moment
 from monitor.config.valid_config import load_valid_config
 from monitor.errors import FailedError
-from monitor.operate.demo.examples import copy_examples
+from monitor.operate.convert.files import VISITS_HEADER, format_csv_line, open_atomically
 from monitor.operate.demo.page import DemoPage, choose_port, write_recount
 from monitor.operate.demo.screen import Screen
 from monitor.operate.demo.story import Item, Story
 from monitor.operate.demo.summary import DemoOutcome, show
-from monitor.operate.demo.visits import POPULATION, write_visits
-from monitor.operate.replay.driver import Replay, Summary, plan_replay, prepare_empty
-from monitor.operate.replay.embedded import start_embedded
+from monitor.operate.replay.driver import Replay, Summary, plan_replay, prepare_empty, start_embedded, write_output
 from monitor.operate.replay.produce_visits import Feed
-from monitor.operate.replay.write_output import write_output
+from monitor.operate.simulated_town import Town
 from monitor.service.wiring import Settings
 from monitor.time.clock import Clock, SteppedClock
-from monitor.time.instants import DAY
+from monitor.time.instants import DAY, format_instant
 from monitor.values.belief import describe_belief
 
 DAYS: Final = 14
@@ -183,3 +183,65 @@ def _format_progress(story: Story) -> str:
 
 def _print(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+
+
+POPULATION: Final = 160_000
+PEAK: Final = 1.0
+"""Reports grow until the last day, so the demo ends in an outbreak."""
+
+
+def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, days: int) -> int:
+    """Write a town's reported visits, and five invalid ones, as a replay file (docs/interface.md, section 2).
+
+    `start` is the instant of a midnight. Return the number of visits written.
+    """
+    rows = [
+        dict(zip(VISITS_HEADER, (f"p-{person:06}", locations[place], *map(format_instant, times)), strict=True))
+        for visits in Town(seed, POPULATION, len(locations), start, days, peak=PEAK).list_reports()
+        for person, place, *times in zip(
+            *(column.tolist() for column in (visits.person, visits.place)),
+            *(column.tolist() for column in (visits.arrived_at, visits.left_at, visits.reported_at)),
+            strict=True,
+        )
+    ]
+    faults: tuple[dict[str, str], ...] = (
+        {"location_id": "lighthouse"},
+        {"left_at": format_instant(start - DAY)},
+        {"arrived_at": "yesterday, around noon"},
+        {"person_id": ""},
+        {"arrived_at": "2199-01-01T00:00:00Z", "left_at": "2199-01-01T01:00:00Z"},
+    )
+    step = max(1, len(rows) // (len(faults) + 1))
+    for number, fault in reversed(list(enumerate(faults[: len(rows) // 2], start=1))):
+        rows.insert(number * step, rows[min(number * step, len(rows) - 1)] | fault)
+    with open_atomically(path) as file:
+        for row in (VISITS_HEADER, *(tuple(row.values()) for row in rows)):
+            file.write(format_csv_line(row))
+    return len(rows)
+
+
+CONFIG: Final = "demo.yaml"
+REGISTRY: Final = "demo-locations.csv"
+MAP: Final = "demo-map.geojson"
+
+_PACKAGED: Final = "examples"
+_CHECKOUT: Final = Path(__file__).parents[3] / "config"
+
+
+def copy_examples(folder: Path) -> Path:
+    """Copy the configuration, its registry and its map into a folder and return the path of the configuration's copy.
+
+    Raises:
+        FailedError: one of these files is missing from this installation.
+    """
+    for name in (CONFIG, REGISTRY, MAP):
+        (folder / name).write_bytes(_find(name).read_bytes())
+    return folder / CONFIG
+
+
+def _find(name: str) -> Traversable:
+    packaged = resources.files("monitor") / _PACKAGED / name
+    for path in (packaged, _CHECKOUT / name):
+        if path.is_file():
+            return path
+    raise FailedError(f"{packaged} is missing: this installation of location-monitor is incomplete; reinstall it")

@@ -10,7 +10,7 @@ from typing import Final
 from monitor import __version__
 from monitor.kinds.all_kinds import KINDS
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
-from monitor.operate.check.default_stay import APART
+from monitor.operate.check.report import APART
 from monitor.operate.register.figures import (
     TEMPLATES,
     Figures,

@@ -1,31 +1,42 @@
-"""Replay a file of visits through the whole service. Only the clock and the source of visits differ from `run`."""
+"""Replay a file of visits through the whole service, on embedded servers too, and write the output to a file.
+
+Only the clock and the source of visits differ from `run`.
+"""
 
 from __future__ import annotations
 
+import heapq
+import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+import msgspec
 from kafka import OffsetSpec, TopicPartition
+from pydantic import SecretStr
 
-from monitor.errors import NotEmptyError, ReplayError
+from monitor.config.kafka_and_redis import KafkaSettings, RedisSettings
+from monitor.config.valid_config import ValidConfig
+from monitor.config.whole_config import Config
+from monitor.errors import NotEmptyError, ReplayError, UsageError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import FOREVER, MESSAGE_BYTES, TopicNeeds, describe_topics, require_exactly
 from monitor.kinds.parameters import Parameters
+from monitor.ledger.read_ledger import read_partition
 from monitor.observe.health import Health
 from monitor.observe.prometheus_metric import PREFIX
 from monitor.observe.service_metrics import FATES
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.replay.produce_visits import Feed
-from monitor.operate.replay.read_visits import Extent, Refusals, read_lines
-from monitor.operate.replay.sorting import SortedLines
+from monitor.operate.replay.read_visits import Extent, Refusals, SortedLines, read_lines
+from monitor.operate.servers import start_servers
 from monitor.records.output_records import OutputRecord
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import Preflight, run_preflight
-from monitor.service.wiring import Service, Settings, create_noise, create_store
+from monitor.service.wiring import Service, Settings, create_noise, create_store, prepare_settings
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock
 
@@ -257,3 +268,82 @@ def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequ
                 feed.produce_until(grid.as_of(min(tick + TICKS_FED, ticks.stop) - 1))
             on_tick(tick, run.run_tick(tick))
         return replace(run.summarize(len(ticks), time.perf_counter() - began), refusals=feed.refusals)
+
+
+_BEFORE_ALL: Final = -(2**62)
+
+
+class _Line(msgspec.Struct):
+    """A line of the file. The value is copied as it is."""
+
+    key: str
+    headers: dict[str, str]
+    value: msgspec.Raw
+    partition: int
+    offset: int
+
+
+class _Value(msgspec.Struct):
+    """What is read of a value."""
+
+    tick: int | None = None
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_VALUES: Final = msgspec.json.Decoder(_Value)
+
+
+def write_output(connections: KafkaConnections, topic: str, partitions: int, path: Path) -> int:
+    """Write every record of the topic, and return their number. A record without a tick stays after its predecessor.
+
+    Raises:
+        UsageError: the file cannot be written.
+        UnreachableError: the topic cannot be read.
+    """
+    parts = [_read_partition(connections, topic, partition) for partition in range(partitions)]
+    written = 0
+    try:
+        with path.open("wb") as file:
+            for _tick, _partition, _offset, line in heapq.merge(*parts):
+                file.write(line)
+                written += 1
+    except OSError as error:
+        raise UsageError(f"--alerts {path} cannot be written: {error.strerror or error}") from error
+    return written
+
+
+def _read_partition(connections: KafkaConnections, topic: str, partition: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield (tick, partition, offset, line)."""
+    tick = _BEFORE_ALL
+    for offset, record in read_partition(connections, topic, partition):
+        named = _VALUES.decode(record.value).tick
+        tick = tick if named is None else named
+        yield tick, partition, offset, _write_line(record, partition, offset)
+
+
+def _write_line(record: OutputRecord, partition: int, offset: int) -> bytes:
+    headers = {name: value.decode() for name, value in record.headers}
+    line = _Line(record.key.decode(), headers, msgspec.Raw(record.value), partition, offset)
+    return _ENCODER.encode(line) + b"\n"
+
+
+KEY_BYTES = 32
+
+
+@contextmanager
+def start_embedded(valid: ValidConfig, report: Callable[[str], None]) -> Iterator[Settings]:
+    """Start a real Kafka and Valkey, and yield settings with their addresses and a random key for person ids.
+
+    Raises:
+        EmbeddedError: the servers cannot be downloaded or started.
+    """
+    with start_servers(report) as servers:
+        moved = _move(valid.config, servers.kafka.bootstrap_servers, servers.valkey.url)
+        yield prepare_settings(replace(valid, config=moved), os.urandom(KEY_BYTES))
+
+
+def _move(config: Config, bootstrap_servers: str, redis_url: str) -> Config:
+    kafka = KafkaSettings(
+        bootstrap_servers=(bootstrap_servers,), topics=config.kafka.topics, partitions=config.kafka.partitions
+    )
+    return config.model_copy(update={"kafka": kafka, "redis": RedisSettings(url=SecretStr(redis_url))})

@@ -12,8 +12,7 @@ from monitor.command_options import EXISTING, add_config_option
 from monitor.config.valid_config import load_valid_config
 from monitor.kafka.connections import build_kafka_connections
 from monitor.observe.logs import set_up_logging
-from monitor.operate.send.send_file import SendOptions, send_file
-from monitor.operate.send.sender import Target
+from monitor.operate.send.send_file import SendOptions, Target, send_file
 from monitor.time.clock import SystemClock
 
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from monitor.config.bounded_lines import LONGEST_ROW, BoundedLines
 from monitor.errors import UsageError
 from monitor.operate.convert import fhir
+from monitor.operate.convert.command import CASES
 from monitor.operate.convert.conversion import Conversion, Shape
 from monitor.operate.convert.exports import Export, read_export
-from monitor.operate.convert.formats import CASES
 from tests.operate.convert.command import ignore, read, run
 
 pytestmark = pytest.mark.long

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from monitor.operate.dead_letters.command import to_json
 from monitor.operate.dead_letters.read_letters import Letter, Summary, summarize
-from monitor.operate.dead_letters.render import to_json
 from monitor.records.visit_contract import Reason
 from monitor.time.instants import HOUR, format_instant
 from tests.operate.dead_letters.refused import PERSON, Refused, run

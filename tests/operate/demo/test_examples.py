@@ -25,8 +25,8 @@ def test_installed_wheel_has_demo_files(tmp_path: Path) -> None:
     folder.mkdir()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.operate.demo.examples import copy_examples, Path"
-    code += "; import monitor; print(monitor.__file__); copy_examples(Path(sys.argv[2]))"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.operate.demo.run_demo import copy_examples"
+    code += "; from pathlib import Path; import monitor; print(monitor.__file__); copy_examples(Path(sys.argv[2]))"
     run = [sys.executable, "-W", "ignore", "-c", code, str(installed), str(folder)]
     output = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
     assert output.startswith(str(installed))

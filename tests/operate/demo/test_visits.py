@@ -12,8 +12,7 @@ from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import load_config
 from monitor.config.registry import load_registry
 from monitor.config.whole_config import Config
-from monitor.operate.demo.examples import copy_examples
-from monitor.operate.demo.visits import write_visits
+from monitor.operate.demo.run_demo import copy_examples, write_visits
 from monitor.operate.replay.read_visits import Extent, read_lines
 from monitor.time.instants import DAY
 

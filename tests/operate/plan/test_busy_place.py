@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.operate.plan.busy_place import simulate_answered_share
+from monitor.operate.plan.outcomes import simulate_answered_share
 from monitor.privacy import over_time
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule

@@ -19,8 +19,7 @@ from monitor.config.load import load_config
 from monitor.errors import EXIT_DONE, EXIT_USAGE
 from monitor.kinds.designs import Design
 from monitor.kinds.over_time.words import design_over_time
-from monitor.operate.plan.conflict import find_colliding, find_nearest
-from monitor.operate.plan.find_plans import OverTimeOptions
+from monitor.operate.plan.find_plans import OverTimeOptions, find_colliding, find_nearest
 from monitor.operate.plan.find_threshold_and_epsilon import GRID, find_plans, rank, solve
 from monitor.operate.plan.nearby import PRESENT, list_choices
 from monitor.operate.plan.outcomes import Plan

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.operate.replay.read_visits import Line
-from monitor.operate.replay.sorting import SortedLines
+from monitor.operate.replay.read_visits import Line, SortedLines
 
 
 def lines(number: int, seed: int = 5) -> list[Line]:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from monitor.cli import main
 from monitor.errors import SendError, UnreachableError
 from monitor.operate.send.judge import PORTION_VISITS, Judged, judge_visits
-from monitor.operate.send.sender import Target, send_visits
+from monitor.operate.send.send_file import Target, send_visits
 from monitor.operate.send.visits_file import read_visits
 from monitor.operate.servers import EmbeddedKafka
 from monitor.time.clock import SystemClock
