@@ -16,6 +16,8 @@ from tests.page.conftest import Served, require_chromium, serve
 from tests.page.world import FIRST, Town, make_town
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 LAST = FIRST + 62
 CLOUDY = {"color_scheme": "dark"}

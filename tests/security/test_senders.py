@@ -20,6 +20,8 @@ from monitor.time.instants import SECOND, format_instant
 from tests.docs.test_send_visits import CLIENT, find, read_code, run
 from tests.security.connecting import by_password
 
+pytestmark = pytest.mark.long
+
 _BROKER: Final = "kafka-1.example.org:9093"
 _VISIT: Final = {
     "person_id": "p-17",

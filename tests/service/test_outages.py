@@ -31,6 +31,8 @@ from tests.service.running import (
     wait_next_tick,
 )
 
+pytestmark = pytest.mark.long
+
 AWAY_SECONDS: Final = 5
 SLOT_SECONDS: Final = 15  # ten seconds are enough on an idle machine
 

@@ -37,6 +37,8 @@ from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
 from tests.store.packed import pack_shard_facts
 
+pytestmark = pytest.mark.long
+
 PLACES, PEOPLE = 6, 4
 SLOT, TICK = 20, 19
 KEY_COUNT: Final = 3 * PLACES + 4  # windows, reports and buckets; meta, waiting, two sets of the designated time

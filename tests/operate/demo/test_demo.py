@@ -24,6 +24,8 @@ from monitor.operate.demo.run_demo import Length, run_demo
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 _MAIN = "from monitor.cli import main; main()"
 
 

@@ -19,7 +19,7 @@ from monitor.operate.servers.jars import fetch_kafka, find_java
 from monitor.operate.servers.kafka import archive_options, archive_path, format_storage, make_id
 from tests.shared_kafka import SharedKafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 def _produce(bootstrap_servers: str, topic: str, value: bytes) -> None:
