@@ -13,18 +13,26 @@ from typing import Any
 import pytest
 
 from monitor.config.load import load_config
-from monitor.kafka.connections import KafkaConnections, build_kafka_connections
+from monitor.kafka.connections import build_kafka_connections
 from monitor.ledger.read_ledger import read_partition
-from monitor.operate.servers import EmbeddedKafka
-from tests.security.connecting import (
-    by_certificate,
-    by_password,
-    read_dead_letters,
+from monitor.operate.servers import EmbeddedKafka, NodeSettings
+from monitor.operate.servers.kafka import SECURE_LISTENER
+from monitor.operate.servers.secure_servers import make_tls_properties
+from tests.conftest import Eventually
+from tests.security.guarded import (
+    KAFKA_SECRET,
+    MAKER,
+    SECRETS,
+    Certificates,
+    Run,
+    Site,
+    grant,
+    make_topics,
     read_safe_answers,
-    redis_by_password,
-    shows_no_secret,
+    write_configuration,
 )
-from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, Right
+from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, Right, list_redis_rules
+from tests.shared_kafka import SharedKafka
 
 pytestmark = pytest.mark.long
 
@@ -35,38 +43,50 @@ _SECONDS_PER_LINE = 5.0
 
 
 @pytest.fixture(scope="module")
+def mutual_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
+    """A Kafka with mutual TLS, which refuses clients without a certificate of the authority."""
+    tls = make_tls_properties(certificates.server, Path(certificates.authority))
+    properties = tls | {f"{SECURE_LISTENER}ssl.client.auth": "required"}
+    with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SSL")) as server:
+        yield server
+
+
+def use_certificate(certificates: Certificates, server: EmbeddedKafka, user: str | None) -> dict[str, Any]:
+    """Return Kafka's settings for a user with a certificate, or with none."""
+    certificate, key = (None, None) if user is None else certificates.of(user)
+    return {
+        "bootstrap_servers": [server.secure_bootstrap_servers],
+        "security_protocol": "SSL",
+        "ca_file": certificates.authority,
+        "certificate_file": certificate,
+        "key_file": key,
+    }
+
+
+@pytest.fixture(scope="module")
 def published(
-    guarded_city: Any,
-    guarded_redis: Any,
-    certificates: Any,
-    configure: Callable[..., Path],
-    start_command: Callable[..., Any],
-    secrets: tuple[str, ...],
-    eventually: Callable[..., Any],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Any:
+    site: Site, start_command: Callable[..., Run], eventually: Eventually, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
     """The service with only the documented rights, run until it has published, and ended before others join."""
-    folder, server = tmp_path_factory.mktemp("published"), guarded_city.kafka
-    kafka = by_password(certificates, folder, server, password_file=None)
-    config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis))
-    with closing(KafkaConnections((server.bootstrap_servers,)).create_producer()) as producer:
-        producer.send("visits", value=b"no visit").get(timeout=10)
-    environ = {"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
+    folder = tmp_path_factory.mktemp("published")
+    config = write_configuration(folder, site.use_kafka(password_file=None), site.use_redis())
+    site.send("visits", b"no visit")
+    environ = {"LOCATION_MONITOR__KAFKA__PASSWORD": KAFKA_SECRET}
     run = start_command("run", "--config", str(config), "--verbose", environ=environ)
-    eventually(lambda: read_safe_answers(server) and read_dead_letters(server), deadline_seconds=120)
-    assert shows_no_secret(run, secrets)
+    eventually(lambda: read_safe_answers(site.kafka) and site.read("dead-letters"), deadline_seconds=120)
+    assert not run.shown_secrets
     run.terminate()
     return run
 
 
 @pytest.mark.promise(38)
-def test_service_publishes_with_documented_rights(published: Any, guarded_city: Any, secrets: tuple[str, ...]) -> None:
+def test_service_publishes_with_documented_rights(published: Run, site: Site) -> None:
     """
     The service publishes over TLS with only the documented rights.
 
     It uses SCRAM with Kafka and a user of the access list with Redis. The password is in the environment.
     """
-    assert read_dead_letters(guarded_city.kafka) == [b"no visit"]
+    assert site.read("dead-letters") == [b"no visit"]
     assert published.code == 0
     warnings = [line for line in published.text.splitlines() if " WARNING " in line or " ERROR " in line]
     # A test has one broker, and its machine may be busy.
@@ -76,19 +96,10 @@ def test_service_publishes_with_documented_rights(published: Any, guarded_city: 
 
 
 @pytest.mark.promise(38)
-def test_client_certificate_is_accepted(
-    mutual_kafka: EmbeddedKafka,
-    guarded_redis: Any,
-    certificates: Any,
-    configure: Callable[..., Path],
-    tmp_path: Path,
-) -> None:
+def test_client_certificate_is_accepted(site: Site, mutual_kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """With a client certificate, a topic can be created, written and read with the service's own settings."""
-    kafka, stored = (
-        by_certificate(certificates, mutual_kafka, "client"),
-        redis_by_password(certificates, tmp_path, guarded_redis),
-    )
-    config = load_config(configure(tmp_path, kafka, stored), {})
+    kafka = use_certificate(site.certificates, mutual_kafka, "client")
+    config = load_config(write_configuration(tmp_path, kafka, site.use_redis()), {})
     connections = build_kafka_connections(config.kafka, config.service.name)
     with closing(connections.create_admin()) as admin:
         admin.create_topics({"mutual": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
@@ -155,73 +166,61 @@ _MESSAGES = {
 
 @pytest.fixture(scope="module")
 def taken_away(
-    published: Any,
-    village: tuple[EmbeddedKafka, Callable[..., None]],
-    guarded_redis: Any,
-    certificates: Any,
-    configure: Callable[..., Path],
-    start_command: Callable[..., Any],
-    eventually: Callable[..., Any],
+    published: Run,  # it runs alone
+    site: Site,
+    start_command: Callable[..., Run],
+    eventually: Eventually,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Any:
+) -> Run:
     """A service like the city, whose user in Redis lost a right while it ran. Then a visit arrived."""
-    folder, (server, redis_user) = tmp_path_factory.mktemp("taken-away"), village
-    stored = redis_by_password(certificates, folder, guarded_redis, username="village")
-    run = start_command(
-        "run", "--config", str(configure(folder, by_password(certificates, folder, server), stored, "village"))
-    )
-    eventually(lambda: read_safe_answers(server, "village.safety-alerts"), deadline_seconds=120)
-    redis_user("-zadd")
+    folder = tmp_path_factory.mktemp("village")
+    make_topics(site.kafka, folder, "village")
+    grant(site.kafka, "city", KAFKA_RIGHTS, "village")
+    site.redis.set_user("village", *(rule.replace("city", "village") for rule in list_redis_rules()))
+    config = write_configuration(folder, site.use_kafka(), site.use_redis(username="village"), "village")
+    run = start_command("run", "--config", str(config))
+    eventually(lambda: read_safe_answers(site.kafka, "village.safety-alerts"), deadline_seconds=120)
+    site.redis.set_user("village", "-zadd")
     visit = {"person_id": "p-1", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
-    with closing(KafkaConnections((server.bootstrap_servers,)).create_producer()) as producer:
-        producer.send("village.visits", value=json.dumps(visit).encode()).get(timeout=10)
+    site.send("village.visits", json.dumps(visit).encode())
     return run
 
 
-_Faults = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
-
-
 def _make_settings_by_fault(
-    folder: Path, server: EmbeddedKafka, mutual_kafka: EmbeddedKafka, guarded_redis: Any, certificates: Any
-) -> _Faults:
-    """Return the settings of Kafka and of Redis for each fault. The passwords are read from files in `folder`."""
+    site: Site, mutual_kafka: EmbeddedKafka, wrong: Path
+) -> Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return the settings of Kafka and of Redis for each fault. `wrong`: the file of a wrong password."""
+    server, certificates, kafka, stored = site.kafka, site.certificates, site.use_kafka, site.use_redis
     port = server.secure_bootstrap_servers.rpartition(":")[2]
-
-    def kafka(**changes: Any) -> dict[str, Any]:
-        return by_password(certificates, folder, server, **changes)
-
-    def stored(**changes: Any) -> dict[str, Any]:
-        return redis_by_password(certificates, folder, guarded_redis, **changes)
-
     plain = {"bootstrap_servers": [server.secure_bootstrap_servers]}
     impostor = certificates.of("impostor")
     return {
         "kafka: authority of others": (kafka(ca_file=certificates.stranger), stored()),
         "kafka: another name": (kafka(bootstrap_servers=[f"localhost:{port}"]), stored()),
-        "kafka: wrong password": (kafka(password_file=str(folder / "wrong")), stored()),
+        "kafka: wrong password": (kafka(password_file=str(wrong)), stored()),
         "kafka: wrong mechanism": (kafka(sasl_mechanism="SCRAM-SHA-256"), stored()),
         "kafka: no TLS": (plain, stored()),
         "kafka: login without TLS": (kafka(security_protocol="SASL_PLAINTEXT", ca_file=None), stored()),
         "kafka: TLS where there is none": (kafka(bootstrap_servers=[server.bootstrap_servers]), stored()),
-        "kafka: no certificate": (by_certificate(certificates, mutual_kafka, None), stored()),
-        "kafka: certificate of others": (by_certificate(certificates, mutual_kafka, "impostor"), stored()),
+        "kafka: no certificate": (use_certificate(certificates, mutual_kafka, None), stored()),
+        "kafka: certificate of others": (use_certificate(certificates, mutual_kafka, "impostor"), stored()),
         "kafka: nobody there": (kafka(bootstrap_servers=["127.0.0.1:9"]), stored()),
         "kafka: no such host": (kafka(bootstrap_servers=["no-such-host.invalid:9092"]), stored()),
         "kafka: login where there is none": (
             kafka(bootstrap_servers=[server.bootstrap_servers], security_protocol="SASL_PLAINTEXT", ca_file=None),
             stored(),
         ),
-        "kafka: no login": (by_certificate(certificates, server, None), stored()),
+        "kafka: no login": (use_certificate(certificates, server, None), stored()),
         "redis: authority of others": (kafka(), stored(ca_file=certificates.stranger)),
         "redis: no certificate": (kafka(), stored(certificate_file=None, key_file=None)),
         "redis: certificate of others": (kafka(), stored(certificate_file=impostor[0], key_file=impostor[1])),
-        "redis: another name": (kafka(), stored(url=f"rediss://localhost:{guarded_redis.port}/0")),
-        "redis: wrong password": (kafka(), stored(password_file=str(folder / "wrong"))),
-        "redis: TLS where there is none": (kafka(), stored(url=f"rediss://127.0.0.1:{guarded_redis.plain_port}/0")),
+        "redis: another name": (kafka(), stored(url=f"rediss://localhost:{site.redis.port}/0")),
+        "redis: wrong password": (kafka(), stored(password_file=str(wrong))),
+        "redis: TLS where there is none": (kafka(), stored(url=f"rediss://127.0.0.1:{site.redis.plain_port}/0")),
         "redis: no password": (kafka(), stored(username=None, password_file=None)),
         "redis: no TLS": (
             kafka(),
-            stored(url=f"redis://127.0.0.1:{guarded_redis.port}/0", ca_file=None, certificate_file=None, key_file=None),
+            stored(url=f"redis://127.0.0.1:{site.redis.port}/0", ca_file=None, certificate_file=None, key_file=None),
         ),
         "redis: nobody there": (kafka(), stored(url="rediss://127.0.0.1:9/0")),
         "redis: command not granted": (kafka(), stored(username="without-zadd")),
@@ -237,28 +236,29 @@ def _make_settings_by_fault(
 
 @pytest.fixture(scope="module")
 def faulty_runs(
-    taken_away: Any,
-    hamlet: EmbeddedKafka,
+    taken_away: Run,
+    site: Site,
     mutual_kafka: EmbeddedKafka,
-    guarded_redis: Any,
-    certificates: Any,
-    configure: Callable[..., Path],
-    start_command: Callable[..., Any],
+    start_command: Callable[..., Run],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Mapping[str, Any]]:
-    """One service per fault, all started at once, because they mostly wait to try again."""
+) -> Iterator[Mapping[str, Run]]:
+    """One service per fault, all started at once, because they mostly wait to try again.
+
+    Those without a right to transactional ids are of the service `hamlet`, so that nobody else takes its partitions
+    over.
+    """
     folder = tmp_path_factory.mktemp("faulty")
     (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
-    faults = _make_settings_by_fault(folder, hamlet, mutual_kafka, guarded_redis, certificates)
-    runs: dict[str, Any] = {"redis: command taken away": taken_away}
+    make_topics(site.kafka, folder / "hamlet", "hamlet")
+    for lacking in (right for right in KAFKA_RIGHTS if right.kind == "transactional id"):
+        grant(site.kafka, lacking.lacked_by, (right for right in KAFKA_RIGHTS if right != lacking), "hamlet")
+    site.redis.set_user("hamlet", *(rule.replace("city", "hamlet") for rule in list_redis_rules()))
+    faults = _make_settings_by_fault(site, mutual_kafka, folder / "wrong")
+    runs = {"redis: command taken away": taken_away}
     assert {*faults, *runs} == set(_MESSAGES)
     for number, (fault, (kafka_settings, redis_settings)) in enumerate(faults.items()):
-        own_folder = folder / str(number)
         service = "hamlet" if "transactional id" in fault else "city"
-        config = configure(own_folder, kafka_settings, redis_settings, service)
-        for name in ("kafka.password", "redis.password"):
-            if not (folder / name).exists():  # an earlier run may be reading it
-                (folder / name).write_bytes((own_folder / name).read_bytes())
+        config = write_configuration(folder / str(number), kafka_settings, redis_settings, service)
         runs[fault] = start_command("run", "--config", str(config), "--verbose")
     yield runs
     for run in runs.values():
@@ -267,22 +267,17 @@ def faulty_runs(
 
 @pytest.mark.promise(23, 38)
 @pytest.mark.parametrize("fault", _MESSAGES)
-def test_fault_is_logged_in_one_line(
-    fault: str,
-    faulty_runs: Mapping[str, Any],
-    secrets: tuple[str, ...],
-    eventually: Callable[..., Any],
-) -> None:
+def test_fault_is_logged_in_one_line(fault: str, faulty_runs: Mapping[str, Run], eventually: Eventually) -> None:
     """Each fault is logged in one line with server and reason, without secrets, and the service keeps trying."""
     run, message = faulty_runs[fault], re.compile(_MESSAGES[fault])
     eventually(lambda: len(message.findall(run.text)) >= 3, deadline_seconds=180)
     assert run.code is None
     assert "Traceback" not in run.text
     assert "not granted" in fault or "[Error" not in run.text  # kafka-python's own words
-    assert shows_no_secret(run, (*secrets, "planted-and-wrong"))
+    assert not any(secret in run.text for secret in (*SECRETS, "planted-and-wrong"))
 
 
-def _has_been_quiet(run: Any, since: float) -> bool:
+def _has_been_quiet(run: Run, since: float) -> bool:
     """Return whether half a minute after a time, in seconds from the start, had at most one line per five seconds."""
     starts = range(int(since), int(run.seconds - _OBSERVED_SECONDS) + 1, 5)
     most = 1 + _OBSERVED_SECONDS / _SECONDS_PER_LINE
@@ -291,7 +286,7 @@ def _has_been_quiet(run: Any, since: float) -> bool:
 
 @pytest.mark.promise(38)
 @pytest.mark.timeout(400)
-def test_lasting_fault_is_logged_rarely(faulty_runs: Mapping[str, Any], eventually: Callable[..., Any]) -> None:
+def test_lasting_fault_is_logged_rarely(faulty_runs: Mapping[str, Run], eventually: Eventually) -> None:
     """
     Once a fault has lasted for 20 s, all parts of the service together log at most one line per five seconds.
 
@@ -307,32 +302,19 @@ def test_lasting_fault_is_logged_rarely(faulty_runs: Mapping[str, Any], eventual
     assert all(run.code is None for run in faulty_runs.values())
 
 
-def test_other_commands_fail_with_one_line(
-    guarded_city: Any,
-    guarded_redis: Any,
-    certificates: Any,
-    configure: Callable[..., Path],
-    start_command: Callable[..., Any],
-    secrets: tuple[str, ...],
-    tmp_path: Path,
-) -> None:
+def test_other_commands_fail_with_one_line(site: Site, start_command: Callable[..., Run], tmp_path: Path) -> None:
     """`topics` ends with exit code 1 and one line that names the fault."""
-    kafka = by_password(certificates, tmp_path, guarded_city.kafka, ca_file=certificates.stranger)
-    config = configure(tmp_path, kafka, redis_by_password(certificates, tmp_path, guarded_redis))
+    kafka = site.use_kafka(ca_file=site.certificates.stranger)
+    config = write_configuration(tmp_path, kafka, site.use_redis())
     run = start_command("topics", "--config", str(config))
     assert run.wait(60) == 1
     assert re.fullmatch(r"location-monitor: Kafka at \S+ cannot be used: its certificate is not trusted.*\n", run.text)
-    assert not any(secret in run.text for secret in secrets)
+    assert not run.shown_secrets
 
 
 @pytest.mark.promise(38)
 def test_topics_create_needs_each_documented_right(
-    guarded_city: Any,
-    guarded_redis: Any,
-    certificates: Any,
-    configure: Callable[..., Path],
-    start_command: Callable[..., Any],
-    tmp_path: Path,
+    site: Site, start_command: Callable[..., Run], tmp_path: Path
 ) -> None:
     """
     `topics --create` works with the documented rights, and fails without any one of them.
@@ -340,14 +322,12 @@ def test_topics_create_needs_each_documented_right(
     Each user creates the topics of a service of the user's name, all at once.
     """
 
-    def create(user: str) -> Any:
-        kafka = by_password(certificates, tmp_path / user, guarded_city.kafka, username=user, sasl_mechanism="PLAIN")
-        config = configure(
-            tmp_path / user, kafka, redis_by_password(certificates, tmp_path / user, guarded_redis), user
-        )
+    def create(user: str) -> Run:
+        kafka = site.use_kafka(username=user, sasl_mechanism="PLAIN")
+        config = write_configuration(tmp_path / user, kafka, site.use_redis(), user)
         return start_command("topics", "--config", str(config), "--create")
 
-    created = create("maker")
+    created = create(MAKER)
     refused = {right: create(right.lacked_by) for right in ALL_KAFKA_RIGHTS if right.needed_to_create}
     assert len(refused) == 4
     assert created.wait(60) == 0, created.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -18,6 +18,7 @@ from monitor.operate.servers.ports import LOOPBACK, ReservedPort
 from monitor.service.wiring import build_redis_address
 from monitor.store.redis_client import RedisAddress, create_client, read_server_time
 from tests.kit.waiting import until
+from tests.security.guarded import Certificates, write_configuration
 
 pytestmark = pytest.mark.long
 
@@ -27,7 +28,7 @@ _SECRETS: Final = ("planted-for-redis", "planted-for-sentinels")
 class Server(EmbeddedValkey):
     """Debian's Redis with TLS on `tls_port` and a password; with `watched`, a Sentinel of the primary on that port."""
 
-    def __init__(self, certificates: Any, password: str, watched: int | None = None) -> None:
+    def __init__(self, certificates: Certificates, password: str, watched: int | None = None) -> None:
         self._tls, self._watched = ReservedPort(), watched
         self.tls_port = self._tls.number
         certificate, key = certificates.of("server")
@@ -59,15 +60,13 @@ class Server(EmbeddedValkey):
 
 
 @pytest.fixture
-def sentinel(redis_server: EmbeddedValkey, certificates: Any) -> Iterator[Server]:
+def sentinel(redis_server: EmbeddedValkey, certificates: Certificates) -> Iterator[Server]:
     with ExitStack() as stack:
         primary = stack.enter_context(Server(certificates, _SECRETS[0]))
         yield stack.enter_context(Server(certificates, _SECRETS[1], primary.tls_port))
 
 
-def test_sentinels_require_a_password(
-    sentinel: Server, certificates: Any, configure: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_sentinels_require_a_password(sentinel: Server, certificates: Certificates, tmp_path: Path) -> None:
     """The service finds the primary by Sentinels that require TLS and a password. What they refuse is named."""
     (tmp_path / "sentinel.password").write_text(_SECRETS[1], encoding="utf-8")
     (tmp_path / "empty").touch()
@@ -84,7 +83,7 @@ def test_sentinels_require_a_password(
 
     def find(**changes: Any) -> RedisAddress:
         kafka = {"bootstrap_servers": ["localhost:9"]}
-        return build_redis_address(load_config(configure(tmp_path, kafka, usual | changes), {}))
+        return build_redis_address(load_config(write_configuration(tmp_path, kafka, usual | changes), {}))
 
     until(lambda: isinstance(read(find()), int), 20, "the Sentinel knows that the primary answers")
     files = {"absent": None, "wrong": str(tmp_path / "redis.password"), "empty": str(tmp_path / "empty")}

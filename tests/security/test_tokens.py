@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import jwt
 import pytest
@@ -17,8 +17,8 @@ from jwt.algorithms import RSAAlgorithm
 
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.operate.servers.kafka import SECURE_LISTENER
-from tests.security.conftest import make_topics
-from tests.security.connecting import read_safe_answers
+from tests.conftest import Eventually
+from tests.security.guarded import Run, make_topics, read_safe_answers, write_configuration
 from tests.shared_kafka import SharedKafka
 
 pytestmark = pytest.mark.long
@@ -74,26 +74,25 @@ def site(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def start(
-    site: TokenSite, valkey: EmbeddedValkey, configure: Callable[..., Path], start_command: Callable[..., Any]
-) -> Callable[[Path], Any]:
+def start(site: TokenSite, valkey: EmbeddedValkey, start_command: Callable[..., Run]) -> Callable[[Path], Run]:
     """`start(folder)` starts the service, which logs in with the token in the file."""
 
-    def run(folder: Path) -> Any:
+    def run(folder: Path) -> Run:
         kafka = {
             "bootstrap_servers": [site.kafka.secure_bootstrap_servers],
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "OAUTHBEARER",
             "token_file": str(site.file),
         }
-        return start_command("run", "--config", str(configure(folder, kafka, {"url": valkey.url})), "--verbose")
+        config = write_configuration(folder, kafka, {"url": valkey.url})
+        return start_command("run", "--config", str(config), "--verbose")
 
     return run
 
 
 @pytest.mark.promise(38)
 def test_renewed_token_is_used(
-    site: TokenSite, start: Callable[[Path], Any], eventually: Callable[..., Any], tmp_path: Path
+    site: TokenSite, start: Callable[[Path], Run], eventually: Eventually, tmp_path: Path
 ) -> None:
     """
     A service whose token is renewed keeps publishing, and each login uses the file as it is then.
@@ -118,7 +117,7 @@ def test_renewed_token_is_used(
 
 @pytest.mark.promise(38)
 def test_refused_token_is_reported(
-    site: TokenSite, start: Callable[[Path], Any], eventually: Callable[..., Any], tmp_path: Path
+    site: TokenSite, start: Callable[[Path], Run], eventually: Eventually, tmp_path: Path
 ) -> None:
     """An expired token is reported with its key and remedy, and the service waits: a renewed one needs no restart."""
     site.write_token(-30)
@@ -135,7 +134,7 @@ def test_refused_token_is_reported(
     assert run.terminate() == 0
 
 
-def test_missing_token_ends_the_start(start: Callable[[Path], Any], site: TokenSite, tmp_path: Path) -> None:
+def test_missing_token_ends_the_start(start: Callable[[Path], Run], site: TokenSite, tmp_path: Path) -> None:
     """A token file that is not there ends the start with exit code 2, and the message names the key and the file."""
     site.file.unlink(missing_ok=True)
     run = start(tmp_path)

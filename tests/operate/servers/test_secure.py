@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 import subprocess
@@ -81,7 +82,8 @@ def test_secure_configuration_runs_as_it_is(secure: Secure, eventually: Eventual
         producer.send(config.kafka.topics.dead_letters, value=b"{}").get(timeout=30)
     shown = secure.command("corrector", "dead-letters")
     assert shown.returncode == 0, shown.stderr
-    assert "1 records are not dead letters of this service" in shown.stdout
+    # If the test is repeated, the topic has a record of each time.
+    assert re.search(r"\b[1-9]\d* records are not dead letters of this service", shown.stdout)
     for user in ("sender", "location-monitor"):  # one may not see the topic, the other may only write to it
         refused = secure.command(user, "dead-letters")
         assert refused.returncode == 1
