@@ -20,6 +20,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.service.wiring import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds, make_seeds
 from tests.ingest.one_by_one import decode
+from tests.kit.town import Town
 from tests.store.packed import list_seen
 
 pytestmark = pytest.mark.long
@@ -100,8 +101,8 @@ def check_contract(parameters: Parameters, values: Sequence[bytes | None], colum
 
 
 @pytest.fixture
-def town(make_settings: Callable[[str, str, str], Settings]) -> Settings:
-    return make_settings("town", "localhost:9092", "redis://localhost:6379/0")
+def town(make_town: Callable[[str, str, str], Town]) -> Settings:
+    return make_town("town", "localhost:9092", "redis://localhost:6379/0").settings
 
 
 @pytest.mark.promise(25, 26)

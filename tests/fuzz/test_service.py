@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from monitor.service.wiring import Settings
 from monitor.time.clock import SteppedClock
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
 from tests.kit.topics import open_input, read_header, read_topic
+from tests.kit.town import Town
 from tests.shared_kafka import SharedKafka
 from tests.store.packed import list_seen
 
@@ -93,19 +93,19 @@ def count_people(settings: Settings, accepted: Accepted) -> dict[str, int]:
 
 @pytest.mark.promise(25, 26)
 def test_service_survives_strange_records(
-    make_settings: Callable[[str, str, str], Settings],
+    make_town: Callable[[str, str, str], Town],
     kafka: SharedKafka,
     valkey: EmbeddedValkey,
     topic: Callable[[str], str],
     seeds: Seeds,
-    tmp_path: Path,
 ) -> None:
     """
     Fates add up, each dead letter is in its topic once with its position, and all planted people are counted.
 
     What the audit, which shares no code with the service, finds in the topics is the same.
     """
-    settings = make_settings(topic("fuzz"), kafka.bootstrap_servers, valkey.url)
+    town = make_town(topic("fuzz"), kafka.bootstrap_servers, valkey.url)
+    settings = town.settings
     records = list(RecordGenerator(seeds, 2).records(RECORDS))
     clock = SteppedClock(settings.parameters.grid.start(SLOT))
     preflight = prepare_empty(settings, clock)
@@ -124,7 +124,7 @@ def test_service_survives_strange_records(
     with closing(KafkaTopics(settings.kafka.create_admin)) as facts:
         consumer, visits = settings.kafka.create_consumer, partial(open_input, settings.kafka)
         sources = Sources(topics.alerts, consumer, facts.read_topic_id, facts.log_ends, topics.visits, visits)
-        audited = audit_topics([tmp_path / "service.yaml"], sources)
+        audited = audit_topics([town.config], sources)
     print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
     assert read == RECORDS
     assert sum(fates.values()) == sum(one.fates for one in expected)
