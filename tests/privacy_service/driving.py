@@ -22,7 +22,6 @@ from monitor.ledger.ledger_state import LedgerState
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.collect_answers import Decider
 from monitor.time.clock import SteppedClock
-from monitor.time.instants import MINUTE
 from tests.privacy_service.cells import BASE, Cell, Visit, encode_record, find_digit, stamp_ms
 from tests.privacy_service.states import ShardState, shard_of_state, shard_state
 from tests.store.memory import MemoryWindows
@@ -135,21 +134,21 @@ class Driver:
         return len(batch.letters)
 
 
-def read_ticks(parameters: Parameters, decider: Decider, visits: Mapping[int, Sequence[bytes]]) -> list[Reading]:
-    """Return what the owner of one shard reads at each tick, if these records are stamped late in the tick's slot."""
-    clock = SteppedClock(parameters.grid.origin)
+def read_ticks(
+    parameters: Parameters, decider: Decider, records: Mapping[int, Sequence[tuple[int, bytes]]]
+) -> list[Reading]:
+    """Return what the owner of one shard reads at each tick, from records (stamp in ms, value) that are read before."""
+    clock = SteppedClock(parameters.grid.as_of(next(iter(records)) - 1) + parameters.tolerance)
     windows = MemoryWindows(parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     offset, readings = 0, []
-    for tick, values in visits.items():
-        for value in values:
-            stamp = (parameters.grid.as_of(tick) - 15 * MINUTE) // 1_000
+    for tick, due in records.items():
+        clock.move_to(parameters.grid.as_of(tick) + parameters.tolerance)
+        for stamp, value in due:
             fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, value)])
             batch = prepare_batch(parameters, HASHER, [fetched])
-            assert not batch.letters
             windows.write(batch.ranges, batch.pack(parameters.registry))
             offset += 1
-        clock.move_to(parameters.grid.as_of(tick) + parameters.tolerance)
         readings += [windows.read({0: decider.build_questions(tick, LedgerState())[0]})[0]]
         assert readings[-1].settled
         windows.open([0], tick + 1)

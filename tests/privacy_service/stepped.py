@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from monitor.ingest.dead_letters import DeadLetter
 from monitor.ingest.poll_input import Fetched
 from monitor.ingest.reading_thread import Reader
 from monitor.ingest.write_queue import Batch, WriteQueue
@@ -187,31 +186,11 @@ class HandTopic:
 
 
 class Silent:
-    """An observer of readers and a dead-letter topic that keep nothing."""
+    """An observer of readers, and a topic of dead letters: each call does nothing."""
 
-    def put(self, letters: Sequence[DeadLetter]) -> None:
-        """Keep nothing."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return _do_nothing
 
-    def count_batch(self, *_: Any) -> None:
-        """Count nothing."""
 
-    def count_recovery(self, cause: str) -> None:
-        """Count nothing."""
-
-    def observe_timestamps(self, *_: Any) -> None:
-        """Count nothing."""
-
-    def set_lag(self, *_: Any) -> None:
-        """Measure nothing."""
-
-    def count_late_records(self, records: int) -> None:
-        """Count nothing."""
-
-    def count_people_at_several_places(self, people: int) -> None:
-        """Count nothing."""
-
-    def count_cut(self, visits: int) -> None:
-        """Count nothing."""
-
-    def observe_report_delays(self, *_: Any) -> None:
-        """Measure nothing."""
+def _do_nothing(*_given: object) -> None:
+    """Keep nothing."""

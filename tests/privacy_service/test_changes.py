@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, permutations, product
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.ledger.ledger_state import LedgerState
@@ -25,6 +22,7 @@ from monitor.privacy.payment_across_changes import Bound, PaidAnswer, Place
 from monitor.privacy.payment_across_changes import compute_most_paid as bound_of
 from monitor.ticks.collect_answers import Decider
 from tests.builders import select
+from tests.privacy.laws import Given
 from tests.privacy_service.cells import Cell, Visit, read_digit
 from tests.privacy_service.town import Pairs, Stages, Town, begin_at, drop_equal_end, find_town, find_worst
 
@@ -381,19 +379,6 @@ def test_two_visits_at_a_rewatched_location(stated_streams: Callable[[str], int]
     assert most == 2
 
 
-@dataclass
-class NoNoise:
-    """Noise that is always 0."""
-
-    secure: bool = True
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002  # it is always 0
-        return np.zeros(size, np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # as above
-        return np.equal(gaps, 0)
-
-
 def test_expired_answers_count_as_spent() -> None:
     """
     The records below tick 4 have expired, and the window is longer: W + F = 9.
@@ -403,7 +388,7 @@ def test_expired_answers_count_as_spent() -> None:
     """
     town = Town(9, 0, 1, 2, times=(), until=20)
     state = LedgerState(expired_until=town.parameters.grid.as_of(4))
-    decider, letters = Decider(town.parameters, [0], NoNoise()), []
+    decider, letters = Decider(town.parameters, [0], Given(*[0] * 24)), []
     for tick in range(5, 17):
         records = decider.decide(tick, town.evidence(tick, {Cell(0): 0}), state).records
         letters.append(json.loads(records[0].value)["status"])

@@ -36,6 +36,7 @@ from monitor.time.instants import HOUR, MINUTE
 from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, build_visit
 from tests.privacy.laws import Law, laws_of, one_sided
+from tests.privacy_service.cells import stamp_ms
 from tests.privacy_service.driving import read_ticks
 
 pytestmark = pytest.mark.long
@@ -83,7 +84,12 @@ def drive(people: Mapping[str, Set]) -> Counts:
     """Return the counts of the service at both ticks, with each visit in its own record."""
     town = parameters(1)
     by_tick = {
-        tick: [encode(person, visit) for person, visits in people.items() for visit in visits if visit.slot == tick]
+        tick: [
+            (stamp_ms(2 * tick + 1), encode(person, visit))
+            for person, visits in people.items()
+            for visit in visits
+            if visit.slot == tick
+        ]
         for tick in TICKS
     }
     readings = read_ticks(town, Decider(town, [0], cast("Any", None)), by_tick)

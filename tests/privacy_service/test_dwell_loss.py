@@ -26,6 +26,7 @@ from monitor.time.instants import HOUR, MINUTE, format_instant
 from monitor.time.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, replace_monitors, select
 from tests.kit.recount import Rules
+from tests.privacy_service.cells import stamp_ms
 from tests.privacy_service.driving import read_ticks
 
 pytestmark = pytest.mark.long
@@ -71,7 +72,12 @@ def drive(people: Mapping[str, Set], per_person: int) -> SumAndCount:
     town = parameters(per_person)
     decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), select(town, Dwell))
     by_tick = {
-        tick: [encode(person, visit) for person, visits in people.items() for visit in visits if visit.slot == tick]
+        tick: [
+            (stamp_ms(2 * tick + 1), encode(person, visit))
+            for person, visits in people.items()
+            for visit in visits
+            if visit.slot == tick
+        ]
         for tick in (0, 1)
     }
     reading = read_ticks(town, decider, by_tick)[-1]

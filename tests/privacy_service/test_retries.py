@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, cast
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import UnreachableError
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
@@ -25,25 +22,12 @@ from monitor.ticks.run_partition import PartitionTicks
 from monitor.ticks.shared_by_partitions import TickContext
 from monitor.ticks.store_upkeep import Upkeep
 from monitor.time.clock import SteppedClock
+from tests.privacy.laws import Given
 from tests.privacy_service.cells import Cell
 from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows
 
 pytestmark = pytest.mark.long
-
-
-@dataclass
-class Given:
-    """Noise with given values: every draw of one call is the next of these numbers."""
-
-    draws: list[int] = field(default_factory=list)
-    secure: bool = True
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002  # the draws are given
-        return np.full(size, self.draws.pop(0), np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # as above
-        return np.zeros(gaps.size, np.bool_)
 
 
 def statuses(records: Any) -> list[str]:
@@ -54,7 +38,7 @@ def statuses(records: Any) -> list[str]:
 def test_unchanged_count_gets_a_fresh_draw() -> None:
     """Tick 1 has the same people as tick 0 and draws again: safe, then a noisy count (docs/rules.md, rule 3)."""
     town = Town(2, 0, 1, 2, times=())
-    decider, state = Decider(town.parameters, [0], Given([0, 5])), LedgerState()
+    decider, state = Decider(town.parameters, [0], Given(0, 0, 5, 5)), LedgerState()
     evidence = {tick: town.evidence(tick, {Cell(0): 1, Cell(1): 0}) for tick in (0, 1)}
     assert statuses(decider.decide(0, evidence[0], state).records) == ["safe", "safe"]
     assert statuses(decider.decide(1, evidence[1], state).records) == ["noisy_count", "noisy_count"]
@@ -77,8 +61,8 @@ def test_noise_never_lowers_a_count() -> None:
 def test_decided_ticks_are_not_decided_again() -> None:
     """A tick in the ledger is decided, by any owner, because a retry would be a second draw (docs/rules.md, rule 4)."""
     town = Town(2, 0, 1, 2, times=())
-    records = Decider(town.parameters, [0], Given([0])).decide(2, town.evidence(2, {}), LedgerState()).records
-    owner = make_owner(town.parameters, Unacknowledged(), Given([0]))
+    records = Decider(town.parameters, [0], Given(0, 0)).decide(2, town.evidence(2, {}), LedgerState()).records
+    owner = make_owner(town.parameters, Unacknowledged(), Given(0, 0))
     assert owner.may_decide(2)
     for record in records:
         owner.state.fold(record, town.parameters.grid)
@@ -126,7 +110,7 @@ def test_failed_append_is_not_decided_again() -> None:
         append    kept, ?  -
     """
     town = Town(2, 0, 1, 2, times=())
-    ledger, noise = Unacknowledged(), Given([0, 5])
+    ledger, noise = Unacknowledged(), Given(0, 0, 5, 5)
     owner = make_owner(town.parameters, ledger, noise)
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)
@@ -141,4 +125,4 @@ def test_failed_append_is_not_decided_again() -> None:
     for record in ledger.kept:
         by_id.setdefault(dict(record.headers)["ce_id"], set()).add(record)
     assert [len(records) for records in by_id.values()] == [1, 1]
-    assert noise.draws == [5]
+    assert len(noise.asked) == 2

@@ -20,9 +20,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.ingest.poll_input import Fetched
-from monitor.ingest.prepare_batch import prepare_batch
-from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.parameters import Parameters
@@ -30,12 +27,10 @@ from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.ledger.ledger_state import LedgerState
 from monitor.privacy.upper_bound import BucketRule, compute_most_numbers
 from monitor.ticks.collect_answers import Decider
-from monitor.time.clock import SteppedClock
 from tests.builders import build_parameters
 from tests.kit.recount import Counted, Rules
 from tests.privacy_service.cells import Visit, encode_record, stamp_ms
-from tests.privacy_service.driving import HASHER
-from tests.store.memory import MemoryWindows
+from tests.privacy_service.driving import read_ticks
 
 pytestmark = pytest.mark.long
 
@@ -79,25 +74,12 @@ def list_ends(rule: BucketRule) -> list[int]:
 
 def drive(rule: BucketRule, visits: Stream) -> list[Reading]:
     """Return the readings of all undrawn buckets at the ends of buckets, after the real decoding and windows."""
-    parameters, state = build(rule), LedgerState()
-    decider, clock = Decider(parameters, [0], Noise()), SteppedClock(0)
-    grid, readings, offset = parameters.grid, [], 0
-    clock.move_to(grid.as_of(-2) + parameters.tolerance)
-    windows = MemoryWindows(parameters, clock)
-    windows.begin(0, 0, COMPLETE_FROM_START)
-    for tick in range(-1, list_ends(rule)[-1] + 1):
-        clock.move_to(grid.as_of(tick) + parameters.tolerance)
-        for visit in (visit for visit in visits if visit.first_read == tick):
-            record = FetchedRecord(offset, stamp_ms(visit.moment), encode_record([visit]))
-            fetched = Fetched(0, offset, offset + 1, [record])
-            batch = prepare_batch(parameters, HASHER, [fetched])
-            windows.write(batch.ranges, batch.pack(parameters.registry))
-            offset += 1
-        reading = windows.read({0: decider.build_questions(tick, state)[0]})[0]
-        assert reading.settled
-        readings += [reading] if rule.ends_bucket(tick) else []
-        windows.open([0], tick + 1)
-    return readings
+    records = {
+        tick: [(stamp_ms(visit.moment), encode_record([visit])) for visit in visits if visit.first_read == tick]
+        for tick in range(-1, list_ends(rule)[-1] + 1)
+    }
+    readings = read_ticks(build(rule), Decider(build(rule), [0], Noise()), records)
+    return [reading for tick, reading in zip(records, readings, strict=True) if rule.ends_bucket(tick)]
 
 
 def accept(rule: BucketRule, visit: Visit) -> Counted | None:
