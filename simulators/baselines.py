@@ -15,8 +15,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.adaptive import Branches, run_adaptive, threshold_share
 from simulators.continuous_noise import Floats, make_laplace, make_laplace_difference
+from simulators.paper_algorithms import Branches, run_adaptive, threshold_share
 from simulators.top_k import TopK, draw_highest, draw_thresholds, pad_answers
 
 Scale = Literal[1, 2]

@@ -20,8 +20,7 @@ from monitor.operate.simulated_town import Town
 from monitor.time.instants import DAY, parse_instant, to_datetime
 from simulators.bench.run_bench import list_lines, run_bench
 from simulators.city import write_city, write_registry
-from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_note
-from simulators.experiments.datasets import PLACES, find_missing
+from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, PLACES, find_missing, find_note
 from simulators.experiments.intervals import Widths, measure_intervals
 from simulators.experiments.run_experiments import FIGURES, Options, run_experiments
 from simulators.onesided_figures.run_library import SUBJECTS, LibraryOptions, run_library

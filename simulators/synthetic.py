@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.time.instants import MINUTE, format_instant, parse_instant
-from simulators.experiments.data import SYNTHETIC
-from simulators.experiments.datasets import CATALOGUES, PLACES
+from simulators.experiments.data import CATALOGUES, PLACES, SYNTHETIC
 from simulators.onesided_figures.histograms import FILE, NAMES, TABLE_2
 
 _ITEMS: Final = 620

@@ -28,8 +28,7 @@ from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SystemClock
-from simulators.bench.bench import Bench
-from simulators.bench.line import Line, Target
+from simulators.bench.bench import Bench, Line, Target
 from simulators.bench.site import PARTITIONS, PEOPLE, make_records, prepare_site
 
 PLACES: Final = 20_000

@@ -11,8 +11,7 @@ from typing import Final
 
 from monitor.operate.replay.driver import plan_replay, replay
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
-from simulators.bench.bench import Bench
-from simulators.bench.line import Line, Target
+from simulators.bench.bench import Bench, Line, Target
 from simulators.bench.site import place_id, prepare_site
 
 _ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")

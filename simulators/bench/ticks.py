@@ -44,8 +44,7 @@ from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY, HOUR, SECOND, parse_instant
 from monitor.time.schedule import Schedule
 from monitor.time.slot_grid import SlotGrid
-from simulators.bench.bench import Bench
-from simulators.bench.line import Line, Target
+from simulators.bench.bench import Bench, Line, Target
 
 _ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 _GRID: Final = SlotGrid(_ORIGIN, HOUR)

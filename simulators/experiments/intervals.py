@@ -20,8 +20,7 @@ from monitor.privacy import at_least, at_times
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from simulators.continuous_noise import Places
-from simulators.experiments.data import Movements
-from simulators.experiments.datasets import GOWALLA, PEOPLE_FLOW_CELLS, Place
+from simulators.experiments.data import GOWALLA, PEOPLE_FLOW_CELLS, Movements, Place
 from simulators.experiments.monitoring import OnePlaceEach
 
 EPSILONS: Final = (Fraction(1, 2), Fraction(1), Fraction(2))

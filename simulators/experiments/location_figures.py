@@ -14,8 +14,7 @@ from monitor.privacy import over_time
 from monitor.privacy.one_sided_noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import OverTimeRule
 from simulators.continuous_noise import Places
-from simulators.experiments.data import Movements
-from simulators.experiments.datasets import HISTOGRAM, PEOPLE_FLOW, Place
+from simulators.experiments.data import HISTOGRAM, PEOPLE_FLOW, Movements, Place
 from simulators.experiments.monitoring import (
     AsRead,
     DrawnByWeight,
@@ -27,8 +26,20 @@ from simulators.experiments.monitoring import (
     draw_ratios,
     list_histogram_counts,
 )
-from simulators.experiments.paper import BATCH, EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, VISITORS, find_paper_value
-from simulators.experiments.points import FALSE_NEGATIVES, Figure, Point, Setting, compute_mean_and_error
+from simulators.experiments.points import (
+    BATCH,
+    EPSILONS,
+    FALSE_NEGATIVES,
+    THRESHOLD,
+    THRESHOLDS,
+    UPDATES,
+    VISITORS,
+    Figure,
+    Point,
+    Setting,
+    compute_mean_and_error,
+    find_paper_value,
+)
 
 LOCATION_ITERATIONS: Final = 1_000
 """The largest number of draws of people and noise for Figures 1, 6 and 7. The paper has at most 20 runs."""

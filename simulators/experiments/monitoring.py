@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from monitor.errors import UsageError
 from simulators.continuous_noise import Floats, Places
 from simulators.experiments.data import Movements
-from simulators.experiments.paper import LOCATIONS, UPDATES
+from simulators.experiments.points import LOCATIONS, UPDATES
 
 
 class Population(Protocol):

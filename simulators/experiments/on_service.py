@@ -21,12 +21,10 @@ from rich.console import Console
 from monitor.time.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.time.slot_grid import SlotGrid
 from simulators.continuous_noise import Places
-from simulators.experiments.data import Movements
-from simulators.experiments.datasets import PEOPLE_FLOW, Place
+from simulators.experiments.data import PEOPLE_FLOW, Movements, Place
 from simulators.experiments.location_figures import EXPECTED, make_ratio_setting
 from simulators.experiments.monitoring import OnePlaceEach, accumulate
-from simulators.experiments.paper import EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, find_paper_value
-from simulators.experiments.points import Point
+from simulators.experiments.points import EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, Point, find_paper_value
 from simulators.service_replay import Entry, replay_files, write_files
 
 BY_SERVICE: Final = "by the running service"

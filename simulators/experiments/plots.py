@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from monitor.errors import UsageError
-from simulators.experiments.data import Movements
-from simulators.experiments.datasets import Place
+from simulators.experiments.data import Movements, Place
 from simulators.experiments.location_figures import EXPECTED, Map
-from simulators.experiments.paper import THRESHOLD, UPDATES
-from simulators.experiments.points import SQUARED_ERROR, Point, distinct_values
+from simulators.experiments.points import SQUARED_ERROR, THRESHOLD, UPDATES, Point, distinct_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

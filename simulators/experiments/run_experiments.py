@@ -13,8 +13,7 @@ from rich.console import Console
 
 from monitor.errors import SelectionError, UsageError
 from monitor.operate.replay.progress import show_progress
-from simulators.experiments.data import HOW_TO_GET_DATA, find_note
-from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, find_missing
+from simulators.experiments.data import CATALOGUES, HOW_TO_GET_DATA, PLACES, Catalogue, Place, find_missing, find_note
 from simulators.experiments.location_figures import (
     compute_figure_1_points,
     compute_figure_4_points,
@@ -25,9 +24,8 @@ from simulators.experiments.location_figures import (
     make_recorded_population,
 )
 from simulators.experiments.on_service import compute_service_points
-from simulators.experiments.paper import NOISY_MAX_KS
 from simulators.experiments.plots import draw, draw_maps, require_matplotlib, save
-from simulators.experiments.points import Figure, Point, write_points
+from simulators.experiments.points import NOISY_MAX_KS, Figure, Point, write_points
 from simulators.experiments.report import RunInfo, render_summary, render_tables, summarize_service
 from simulators.experiments.top_k import Job, make_jobs, run_all
 from simulators.write_results import replace_part

@@ -14,17 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector
-from simulators.experiments.data import Items
-from simulators.experiments.datasets import Catalogue
-from simulators.experiments.paper import (
+from simulators.experiments.data import Catalogue, Items
+from simulators.experiments.points import (
+    ACCURACY,
     NOISY_MAX_KS,
     SPARSE_VECTOR_KS,
+    SQUARED_ERROR,
     TOP_K,
     TOP_K_EPSILON,
     TOP_K_EPSILONS,
+    Figure,
+    Point,
+    Setting,
+    compute_mean_and_error,
     find_paper_value,
 )
-from simulators.experiments.points import ACCURACY, SQUARED_ERROR, Figure, Point, Setting, compute_mean_and_error
 from simulators.paper_algorithms import NoisyMax, SparseVector
 from simulators.top_k import TopKAlgorithm, run_and_score
 

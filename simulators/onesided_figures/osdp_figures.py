@@ -21,9 +21,12 @@ from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram
 from monitor.privacy.two_sided_noise import draw_two_sided
 from simulators.continuous_noise import Floats
 from simulators.experiments.points import LibraryPoint
-from simulators.osdp.continuous import (
+from simulators.osdp import (
+    ONE_DIMENSION,
+    TWO_DIMENSIONS,
     Algorithm,
     FastNoise,
+    PublishedDawa,
     expand,
     make_laplace,
     make_osdp_laplace,
@@ -32,9 +35,9 @@ from simulators.osdp.continuous import (
     make_suppress_laplace,
     regret,
     relative_errors,
+    sample_close,
+    sample_far,
 )
-from simulators.osdp.published_dawa import ONE_DIMENSION, TWO_DIMENSIONS, PublishedDawa
-from simulators.osdp.sampling import sample_close, sample_far
 
 Histogram = NDArray[np.int64]
 

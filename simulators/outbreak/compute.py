@@ -22,10 +22,9 @@ from monitor.time.instants import DAY
 from monitor.time.slot_grid import SlotGrid
 from simulators.outbreak import grids
 from simulators.outbreak.designated import decide
-from simulators.outbreak.events import Epidemic
 from simulators.outbreak.measure import PER, Outcome, count_false_alarms, find_first_alarms, measure
 from simulators.outbreak.on_service import OverTimeSetting
-from simulators.outbreak.reports import AS_PUBLISHED, Counts, Scenario, Timeline, make_reports
+from simulators.outbreak.reports import AS_PUBLISHED, Counts, Epidemic, Scenario, Timeline, make_reports
 from simulators.outbreak.ways import (
     MAX_LEAD,
     Answers,

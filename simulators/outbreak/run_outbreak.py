@@ -33,12 +33,11 @@ from simulators.outbreak.compute import (
     show,
 )
 from simulators.outbreak.designated import Designated
-from simulators.outbreak.events import read_epidemic
 from simulators.outbreak.measure import measure
 from simulators.outbreak.on_service import OverTimeSetting, ServiceRun, run_service
 from simulators.outbreak.plots import draw_curves, draw_delays, draw_places
 from simulators.outbreak.report import COMMAND, render_results
-from simulators.outbreak.reports import Scenario
+from simulators.outbreak.reports import Scenario, read_epidemic
 from simulators.outbreak.ways import answer_one_sided
 from simulators.write_results import replace_part
 

@@ -1,18 +1,17 @@
-"""Verdicts follow from figures alone, and the files of the benchmark contain what was measured."""
+"""Verdicts follow from figures alone, and each line of the benchmark measures its figures at its small scale."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from monitor.errors import FailedError, UsageError
-from simulators.bench.bench import Bench
-from simulators.bench.line import Line, Result, Target
-from simulators.bench.report import LINES, Report
-from simulators.bench.run_bench import run_bench, run_line
+from simulators.bench.bench import Bench, Line, Result, Target
+from simulators.bench.run_bench import LINES, Report, run_bench, run_line
 
 MEASURED = Path(__file__).parents[2] / "simulators" / "bench" / "measured.json"
 
@@ -75,3 +74,20 @@ def test_table_names_missed_targets() -> None:
     line = LINES[0]
     report = Report("2 processors.", False, {line.name: Result({line.targets[0].figure: 20.0}, 2.0)})
     assert f"**missed**: {line.targets[0]}" in report.make_table().splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """The environment of all lines, with one Kafka."""
+    with Bench(quick=True, report=print) as bench:
+        yield bench
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)
+def test_line_measures_figures(line: Line, bench: Bench) -> None:
+    """A line measures finite figures. Some targets are about sizes that only the full scale has."""
+    result = run_line(line, bench)
+    assert result.error == ""
+    assert result.figures
+    assert all(math.isfinite(value) for value in result.figures.values())

@@ -1,4 +1,4 @@
-"""The tables of keys, metrics, settings and exit codes are complete and match the code."""
+"""The tables of keys, metrics, settings, exit codes and supported versions are complete and match the code."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -19,6 +19,7 @@ from monitor.client.exporter import PUBLIC_METRICS
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
 from monitor.config.environment import SECRETS
+from monitor.config.kafka_and_redis import SASL_MECHANISMS, KafkaSettings
 from monitor.config.load import load_config
 from monitor.config.registry import load_registry
 from monitor.config.whole_config import Config
@@ -29,6 +30,7 @@ from monitor.observe.prometheus_metric import PREFIX
 from monitor.observe.service_metrics import METRICS
 from monitor.page.metrics import PAGE_METRICS
 from monitor.time.instants import DAY, format_duration
+from tests.docs.conftest import ROOT
 
 _KEY_SECTIONS = (
     "service",
@@ -160,3 +162,43 @@ def test_retention_formulas_match_code(root: Path) -> None:
         assert setting.suffices(str(milliseconds))
         assert not setting.suffices(str(milliseconds - 1))
         assert int(setting.create) == milliseconds + DAY // 1_000
+
+
+PAGE: Final = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")
+KAFKA: Final[dict[str, Any]] = {
+    "bootstrap_servers": ["localhost:9092"],
+    "topics": {"visits": "visits", "alerts": "alerts", "dead_letters": "dead"},
+}
+
+
+LOCKS: Final = (ROOT / "tests" / "versions").glob("*.lock")
+
+
+def find_line(word: str) -> str:
+    """Return the one line of the page that names a thing."""
+    (line,) = (line for line in PAGE.splitlines() if word in line)
+    return line
+
+
+def test_mechanisms_are_listed() -> None:
+    """The page has the SASL mechanisms that the configuration accepts as supported."""
+    lines = {mechanism: find_line(f"SASL `{mechanism}`") for mechanism in ("PLAIN", "OAUTHBEARER")}
+    assert all(any(f"`{mechanism}`" in line for line in lines.values()) for mechanism in SASL_MECHANISMS)
+    assert not any("not supported" in line for line in lines.values())
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM"])
+def test_other_mechanisms_are_refused(mechanism: str) -> None:
+    """A mechanism that the page calls not supported is refused by the configuration."""
+    assert "**not supported**" in find_line(f"`{mechanism}`")
+    with pytest.raises(ValidationError):
+        KafkaSettings.model_validate({**KAFKA, "sasl_mechanism": mechanism})
+
+
+def test_versions_are_those_of_the_locks() -> None:
+    """The table of `make versions` has each version of Kafka that has a lock, and most tests passed on each."""
+    table = PAGE.partition("begin: make versions")[2].partition("<!-- end")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    locked = {lock.stem.removeprefix("kafka-") for lock in LOCKS}
+    assert locked <= {kafka for kafka, *_ in rows}
+    assert all(int(passed) > 600 for _, _, passed, *_ in rows)

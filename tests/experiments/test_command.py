@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from monitor.errors import EXIT_USAGE
-from simulators.experiments.datasets import CATALOGUES, PLACES
+from simulators.experiments.data import CATALOGUES, PLACES
 from simulators.experiments.location_figures import BY_ALGORITHM_3
 from simulators.experiments.run_experiments import FIGURES, PICTURED, TABLES
 from tests.experiments.conftest import Written

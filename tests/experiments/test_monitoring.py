@@ -27,7 +27,7 @@ from simulators.experiments.monitoring import (
     draw_ratios,
     list_histogram_counts,
 )
-from simulators.experiments.paper import LOCATIONS
+from simulators.experiments.points import LOCATIONS
 
 pytestmark = pytest.mark.long
 

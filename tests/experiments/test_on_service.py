@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from simulators.experiments.data import Movements
-from simulators.experiments.datasets import Place
+from simulators.experiments.data import Movements, Place
 from simulators.experiments.location_figures import EXPECTED
 from simulators.experiments.on_service import BY_SERVICE, Tally, compute_service_points
 

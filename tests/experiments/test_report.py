@@ -10,20 +10,28 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from simulators.experiments.datasets import GOWALLA, HISTOGRAM, KOSARAK_ESTIMATED, T40_COUNTED, T40_SLIP
+from simulators.experiments.data import GOWALLA, HISTOGRAM, KOSARAK_ESTIMATED, T40_COUNTED, T40_SLIP
 from simulators.experiments.location_figures import BY_ALGORITHM_3, EXPECTED, TAIL_LONG, TAIL_SHORT
-from simulators.experiments.paper import LOCATIONS, find_paper_value
 from simulators.experiments.points import (
     ACCURACY,
     FALSE_NEGATIVES,
+    LOCATIONS,
     SQUARED_ERROR,
     Paper,
     Point,
     Setting,
     compute_mean_and_error,
+    find_paper_value,
 )
-from simulators.experiments.report import RunInfo, find_reason, render_summary, render_tables
-from simulators.experiments.statements import find_outside, render_gains, render_statements
+from simulators.experiments.report import (
+    RunInfo,
+    find_outside,
+    find_reason,
+    render_gains,
+    render_statements,
+    render_summary,
+    render_tables,
+)
 from simulators.experiments.top_k import AS_CODED, AS_PRINTED, ASYMMETRIC, FREE_GAP, MONOTONE_SCALE
 
 pytestmark = pytest.mark.long
@@ -140,7 +148,7 @@ def test_values_of_the_paper_are_unchanged() -> None:
 
 
 def test_errors_of_the_paper_follow_the_rule() -> None:
-    """Each error of a value of the paper is the one that `paper.py` describes, to three digits."""
+    """Each error of a value of the paper is the one that `points.py` describes, to three digits."""
     text = files("simulators.experiments").joinpath("paper.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
     assert len(rows) == 266

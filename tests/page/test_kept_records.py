@@ -1,10 +1,29 @@
-"""The kept records: the latest of each key, the past, and what is dropped."""
+"""The kept records: the latest of each key in any order, the past, what is dropped, and what the public gets."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from monitor.client.answer_types import NOTHING, About, Answer, Strength
+from monitor.client.known_at_a_moment import KnownPlaces
+from monitor.client.state_from_records import SubscriberView
+from monitor.client.topic_consumer import Published
+from monitor.config.registry import Location, Locations
+from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.record import OVER_TIME
+from monitor.page.current_places import Place, Present
+from monitor.page.html import sort_places
 from monitor.page.kept_records import Board
-from monitor.page.public_records import Entry
+from monitor.page.public_records import Entry, read_entries
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import DAY, SECOND, parse_instant, to_datetime
+from tests.builders import build_parameters
+from tests.client.test_vectors import VECTORS, describe, parse_times
 
 VALUE = b"{}"
 
@@ -93,3 +112,95 @@ def test_incomplete_past_is_not_shown() -> None:
     assert find_records(kept, at=12) == []
     assert find_records(kept, at=13) == [("m/a", 13)]
     assert kept.ticks[0].as_of == 13_000_000
+
+
+SAFE: Final = Answer(
+    "safe", "below_threshold", 9 * DAY, 10 * DAY, 9, about=About("m", "over_time", None, to_datetime(DAY), 10)
+)
+
+
+def make_alarm(strength: Strength | None, day: int, least: int = 0) -> Answer:
+    """Return an alarm about a day."""
+    about = About("m", "over_time", None, to_datetime(day * DAY), 10)
+    return Answer("noisy_count", "noisy", day * DAY, 10 * DAY, 20, least, about, strength=strength)
+
+
+def make_place(name: str, *answers: Answer, leading: int = 0) -> Place:
+    """Return a place about which these answers are known."""
+    return Place(Location(id=name), answers[leading], answers)
+
+
+def past(alarm: Answer, now: Answer = SAFE) -> Answer:
+    """Return an answer of now with an alarm that still counts."""
+    return replace(now, last_alarm=alarm)
+
+
+def test_strong_and_late_alarms_come_first() -> None:
+    """The strongest alarms come first, of equal ones the latest, then by name; places without an alarm by name."""
+    places = [
+        make_place("a", SAFE),
+        make_place("b", NOTHING),
+        make_place("c", make_alarm("just_above", 8)),
+        make_place("d", make_alarm("far_above", 5)),
+        make_place("e", past(make_alarm("far_above", 7))),
+        make_place("f", make_alarm("far_above", 7)),
+        make_place("g", make_alarm(None, 6)),
+    ]
+    assert [place.name for place in sort_places(reversed(places))] == list("efdgcba")
+
+
+def test_strongest_alarm_marks_the_place() -> None:
+    """Of several alarms that still count, the strongest one is the mark, and the latest one is the moment."""
+    place = make_place("a", make_alarm("just_above", 8), past(make_alarm("far_above", 5)))
+    assert (place.mark, place.alarmed_at) == ("far_above", 8 * DAY)
+    hidden = replace(place.answers[1], state="unknown")
+    assert Place(place.location, hidden, (hidden,), reachable=False).mark == "far_above"
+
+
+def test_sure_alarm_is_not_called_just_above() -> None:
+    """A lower bound that reaches the threshold is certain, so noise alone did not raise the alarm."""
+    assert make_place("a", make_alarm("just_above", 8, least=10)).mark == "noisy_count"
+    assert make_place("a", make_alarm("just_above", 8, least=9)).mark == "just_above"
+    assert make_place("a", SAFE).mark == "safe"
+
+
+def make_consumed(record: dict[str, Any], offset: int) -> Published:
+    """Return a CloudEvent of a vector as a consumer gives it."""
+    data = record["data"]
+    value = data if isinstance(data, str) else json.dumps(data)
+    key = record["id"].rpartition("/")[0].encode()
+    return Published((("ce_type", record["type"].encode()),), value.encode(), 0, offset, key)
+
+
+def refold(entries: list[Entry], registry: Registry, keep: int) -> SubscriberView:
+    """Return the view of a client that begins with the present records."""
+    view = SubscriberView(registry, keep)
+    for entry in entries:
+        view.add([("ce_type", entry.type.encode())], entry.value)
+    return view
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize("name", sorted({*VECTORS} - {"upper_bound"}))  # the page leaves upper bounds out
+def test_page_passes_vectors(name: str) -> None:
+    """The page knows what each vector expects. From its present records, a client learns the same states."""
+    vector, offsets = VECTORS[name], count()
+    registry, clock = Registry(tuple(vector["locations"]), 1), SteppedClock(0)
+    slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND
+    keep = max(final_for, 24 * slot)
+    board = Board(7 * DAY, 10**9, keep)
+    parameters, locations = build_parameters(registry.ids), Locations(registry.ids)
+    present = Present(parameters, locations, board, SubscriberView(registry, keep), clock, 0)
+    for step in vector["steps"]:
+        for record in (one for one in step.get("records", ()) if not one.get("aborted")):
+            entries, _foreign = read_entries([make_consumed(record, next(offsets))])
+            present.deliver(entries)
+        if "at" in step:
+            clock.move_to(parse_instant(step["at"]))
+        known = KnownPlaces(present.view, slot, clock.now, final_for)
+        reopened = KnownPlaces(refold(board.find_state(), registry, keep), slot, clock.now, final_for)
+        for place, expected in step.get("known", {}).items():
+            assert describe(known.get(place)) == parse_times(expected), (place, step["at"])
+            again, wanted = describe(reopened.get(place)), parse_times(expected)
+            assert (again["state"], again["reason"]) == (wanted["state"], wanted["reason"]), (place, step["at"])
+            assert again.get("last_alarm", {}).get("as_of") == wanted.get("last_alarm", {}).get("as_of"), place

@@ -12,8 +12,9 @@ from monitor.errors import SelectionError
 from monitor.onesided.mechanisms import AsymmetricGeometric
 from monitor.onesided.osdp.dawa import Buckets, measure_costs
 from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram, Suppress
-from simulators.osdp.continuous import (
+from simulators.osdp import (
     FastNoise,
+    PublishedDawa,
     expand,
     make_laplace,
     make_osdp_laplace,
@@ -22,10 +23,10 @@ from simulators.osdp.continuous import (
     make_suppress_laplace,
     regret,
     relative_errors,
+    sample_close,
+    sample_far,
     sample_is_worse,
 )
-from simulators.osdp.published_dawa import PublishedDawa
-from simulators.osdp.sampling import sample_close, sample_far
 
 pytestmark = pytest.mark.long
 

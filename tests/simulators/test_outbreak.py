@@ -21,11 +21,10 @@ from simulators.cli import cli
 from simulators.outbreak import grids
 from simulators.outbreak.compute import Bench, measure_noise
 from simulators.outbreak.designated import AtTimesSetting, Designated, decide
-from simulators.outbreak.events import read_epidemic
 from simulators.outbreak.measure import count_false_alarms, measure
 from simulators.outbreak.on_service import OverTimeSetting, run_service
 from simulators.outbreak.report import COMMAND
-from simulators.outbreak.reports import Scenario, Timeline
+from simulators.outbreak.reports import Scenario, Timeline, read_epidemic
 from simulators.outbreak.ways import (
     MAX_LEAD,
     answer_one_sided,

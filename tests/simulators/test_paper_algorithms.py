@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simulators.adaptive import CHEAP, FULL, Branches, run_adaptive, threshold_share
 from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector, Scale, combine_estimates
 from simulators.continuous_noise import Floats, make_exponential, make_laplace, make_laplace_difference
-from simulators.paper_algorithms import NoisyMax, SparseVector
+from simulators.paper_algorithms import CHEAP, FULL, Branches, NoisyMax, SparseVector, run_adaptive, threshold_share
 from simulators.top_k import (
     NOTHING,
     Exceedances,

@@ -17,7 +17,7 @@ most 2Δ: Δ offsets the change of their costs, and Δ lowers them. Every partit
 as that of the chosen one: buckets that they share fall alike, and each partition's other changed buckets fall by at
 most 2 each. So the same partition is chosen (ties are broken by one public order). For each partition the shift is
 constant, so with noise at ε1/(2Δ) per unit of cost the ratio of its chances is at most e^ε1.
-`simulators.osdp.published_dawa` shows what goes wrong if buckets of one bin have no noise, or if noisy costs are cut
+`simulators.osdp` shows what goes wrong if buckets of one bin have no noise, or if noisy costs are cut
 off at 0, as in the published program.
 
 Proof of ε2: the totals change by at most 2 in sum (1 if records are added or removed), and get noise at ε2/2 (ε2).

@@ -18,7 +18,7 @@ from monitor.onesided.osdp.composition import Neighbours
 from monitor.onesided.osdp.dawa import Buckets, Costs, Dawa, cheapest, largest_length, measure_costs, sum_buckets
 from monitor.onesided.osdp.recipe import NaiveDawa, ZeroAware, run_dawa, sample_histogram
 from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
-from simulators.osdp.published_dawa import PublishedDawa, partition_loss
+from simulators.osdp import PublishedDawa, partition_loss
 from tests.privacy.laws import HALF, ONE, Given, align, laws_of, two_sided, worst
 
 pytestmark = pytest.mark.long

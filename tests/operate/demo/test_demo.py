@@ -1,4 +1,4 @@
-"""A short demo on real servers, with output as lines; and an interrupted demo, which leaves nothing behind."""
+"""A short demo on real servers, its visits, the file of its recount, and an interrupted demo, which leaves nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,25 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from monitor.audit import AuditReport
+from monitor.audit.kinds.all_kinds import OWN_ORACLES
+from monitor.config.derive_parameters import derive_parameters
+from monitor.config.load import load_config
+from monitor.config.registry import load_registry
+from monitor.config.whole_config import Config
 from monitor.errors import EXIT_FAILED
-from monitor.operate.demo.page import DemoPage
-from monitor.operate.demo.run_demo import Length, run_demo
+from monitor.operate.demo.page import DemoPage, write_recount
+from monitor.operate.demo.run_demo import Length, copy_examples, run_demo, write_visits
+from monitor.operate.replay.read_visits import Extent, read_lines
+from monitor.time.instants import DAY
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
@@ -108,3 +119,76 @@ def _wait_for_port(process: subprocess.Popen[bytes]) -> int:
         assert ready, f"Kafka was not ready within 60 s: {text!r}"
         text += output.read1() or pytest.fail(f"the demo ended early: {text!r}")  # type: ignore[attr-defined]  # a pipe is a BufferedReader
     return int(match[1])
+
+
+def test_recount_counts_all_statements(tmp_path: Path) -> None:
+    """The file counts every false statement, and states the ε that the answers may have cost."""
+    report = AuditReport(
+        records=9,
+        ticks=3,
+        first_tick=0,
+        last_tick=2,
+        whole_until=2,
+        answers={},
+        safe=1,
+        noisy=2,
+        bounds=1,
+        violations={},
+        totals={"safe": 1, "noisy_count": 2, "at_least": 4, **dict.fromkeys(OWN_ORACLES, 8), "form": 16, "paid": 32},
+        spent=Fraction(7, 2),
+        may_pay=Fraction(5),
+        fates={},
+    )
+    write_recount(tmp_path / "recount.json", report, 0)
+    written = json.loads((tmp_path / "recount.json").read_text())
+    assert written == {"up_to": "1970-01-01T00:00:00Z", "false": 1 + 2 + 4 + 8, "epsilon_at_most": "7/2"}
+
+
+WriteVisits = Callable[[int, int], tuple[Path, int]]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """The configuration of the demo."""
+    return load_config(copy_examples(tmp_path_factory.mktemp("demo")), {})
+
+
+@pytest.fixture(scope="module")
+def write(config: Config) -> WriteVisits:
+    """A function that returns the file of a seed and a number of days, and its number of visits. It keeps the files."""
+    locations = load_registry(config.locations.file)
+
+    @cache
+    def write_once(seed: int, days: int) -> tuple[Path, int]:
+        path = config.locations.file.parent / f"visits-{seed}-{days}.csv"
+        return path, write_visits(path, seed, locations.ids, config.clock.origin, days)
+
+    return write_once
+
+
+@pytest.mark.parametrize("seed", range(20, 23))
+def test_outbreak_lasts_for_every_seed(config: Config, write: WriteVisits, seed: int) -> None:
+    """For each of three seeds, people still report visits in the last days of the demo."""
+    (path, written), start = write(seed, 14), config.clock.origin
+    locations = load_registry(config.locations.file)
+    lines = list(read_lines(path, Extent(derive_parameters(config, locations.ids))))
+    assert len(lines) == written > 1_000
+    assert sum(line.is_visit and line.reported_at > start + 10 * DAY for line in lines) > 200
+
+
+def test_same_seed_gives_same_visits(config: Config, write: WriteVisits, tmp_path: Path) -> None:
+    """The same seed gives the same file, byte for byte."""
+    again = tmp_path / "again.csv"
+    write_visits(again, 20, load_registry(config.locations.file).ids, config.clock.origin, 8)
+    assert write(20, 8)[0].read_bytes() == again.read_bytes()
+
+
+@pytest.mark.parametrize("days", [1, 8])
+def test_number_of_invalid_visits(write: WriteVisits, days: int) -> None:
+    """The file contains five invalid visits, but no more than valid ones."""
+    path, written = write(20, days)
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    faults = ("lighthouse", "yesterday, around noon", "2199-01-01", "2026-01-04T00:00:00Z")
+    invalid = [line for line in lines if line.startswith(",") or any(fault in line for fault in faults)]
+    assert len(lines) == written
+    assert len(invalid) == min(5, written // 2)
