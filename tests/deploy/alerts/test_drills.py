@@ -23,6 +23,8 @@ from tests.deploy.alerts.runbooks import AUDITOR_RULES, PAGE_RULES, RULES, alert
 from tests.deploy.alerts.site import Site, run_site
 from tests.shared_kafka import SharedKafka
 
+pytestmark = pytest.mark.long
+
 FACTOR: Final = 120
 DAYS_FACTOR: Final = 3_600
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -70,8 +72,6 @@ def _write(source: Path, file: Path, change: Callable[[dict[str, Any]], dict[str
     file.write_text(yaml.safe_dump(tree), encoding="utf-8")
     return file
 
-
-pytestmark = pytest.mark.long
 
 Fault = Callable[[Site, Callable[..., Any]], AbstractContextManager[None]]
 
