@@ -11,12 +11,16 @@ WHOLE: Final = "-"
 HUGE: Final = 900_000
 
 
-class BadRecord(NamedTuple):
-    """A record's key and value, and (index, reason) of each of its dead letters."""
+Letters = frozenset[tuple[str, str]]
+"""(index, reason) of the dead letters of a record."""
+
+
+class Record(NamedTuple):
+    """A record's key and value, and its dead letters."""
 
     key: bytes
     value: bytes | None
-    letters: frozenset[tuple[str, str]]
+    letters: Letters = frozenset()
 
 
 def _encode(marker: bytes, rest: bytes = ARRIVED) -> bytes:
@@ -89,8 +93,8 @@ KINDS: Final[dict[str, tuple[Callable[[bytes], bytes | None], str, str]]] = {
 }
 
 
-def make_bad_records(prefix: str) -> Iterator[BadRecord]:
+def make_bad_records(prefix: str) -> Iterator[Record]:
     """Yield records of all kinds in turn, without end. Keys are unique; keys and ids begin with the prefix."""
     for number, (make, index, reason) in zip(itertools.count(), itertools.cycle(KINDS.values()), strict=False):
         marker = f"{prefix}-bad-{number}".encode()
-        yield BadRecord(marker, make(marker), frozenset({(index, reason)}))
+        yield Record(marker, make(marker), frozenset({(index, reason)}))

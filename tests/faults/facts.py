@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import redis
 
-from monitor.service.wiring import build_redis_address
-from monitor.store.fingerprint import compute_fingerprint as stored_under
+from monitor.store.keys import Keys, parse_progress
 from monitor.store.redis_client import create_client
+from tests.faults.bad_records import Letters
 from tests.faults.recount import (
     BUCKET,
     HASH_BYTES,
@@ -34,14 +34,13 @@ from tests.faults.recount import (
     is_stamped,
 )
 from tests.faults.town import FaultTown
-from tests.faults.traffic import Letters, compute_fingerprint
+from tests.faults.traffic import compute_fingerprint
 from tests.kit.topics import read_header, read_topic
 from tests.store.packed import unpack_block
 
 ROW_BYTES: Final = 4
 CONSENT: Final = 1 << 31
 NEVER: Final = -(2**62)
-PROGRESS: Final = "p"
 WAITING: Final = struct.Struct(">qc")  # the stamp, and the kind of facts, such as s (seen); packed facts follow
 BLOCKS: Final = {b"s": WINDOW, b"r": REPORTS, b"b": BUCKET}
 REPORT: Final = struct.Struct(">i16s")
@@ -52,18 +51,18 @@ RecordFates = list[tuple[Any, Fates]]
 
 @dataclass
 class Comparison:
-    """The findings (`broken`), the number of expected facts by kind, and that of `unread` records."""
+    """The findings (`broken`), and the number of expected facts by kind."""
 
     broken: list[str] = field(default_factory=list)
     expected: Counter[str] = field(default_factory=Counter)
-    unread: int = 0
 
 
 @dataclass
 class Shard:
-    """The content of one shard: its meta hash, the facts in the windows (`shown`), and those that wait."""
+    """The content of one shard: its meta hash, progress, the facts in the windows (`shown`), and those that wait."""
 
     meta: dict[str, int]
+    progress: dict[int, int]
     shown: set[Fact]
     waiting: set[Fact]
 
@@ -79,13 +78,7 @@ class Shard:
 
     def read_progress(self, partition: int) -> int:
         """Return the next offset of an input partition; 0 if reading has not begun."""
-        return self.reached.get(partition, 0)
-
-    @property
-    def reached(self) -> dict[int, int]:
-        """The next offset of each input partition whose reading has begun."""
-        begun = ((name.removeprefix(PROGRESS), offset) for name, offset in self.meta.items())
-        return {int(partition): offset for partition, offset in begun if partition.isdigit()}
+        return self.progress.get(partition, 0)
 
     def must_have(self, fact: Fact, recount: Recount) -> bool:
         """Return whether a fact of a record below the progress must be there: it is neither too early nor evicted."""
@@ -105,55 +98,50 @@ def compare(town: FaultTown) -> Comparison:
     records = read_topic(town.servers, town.topics.visits, "read_committed")
     record_fates = [(record, recount.fates(record)) for record in records]
     comparison = Comparison([f"{key} is in Redis, but nothing is watched there" for key in strays])
-    ends = town.ends(town.topics.visits)
+    reported = _unite(fates for _, fates in record_fates)
     for number, shard in enumerate(shards):
-        comparison.unread += sum(max(0, end - shard.read_progress(partition)) for partition, end in ends.items())
-        due = {fact for fact in _merge(record_fates, shard.reached) if recount.terms.shard[fact.row] == number}
+        read = _unite(fates for record, fates in record_fates if record.offset < shard.read_progress(record.partition))
+        due = {fact for fact in read if recount.terms.shard[fact.row] == number}
         wanted = {fact for fact in due if shard.must_have(fact, recount)}
         comparison.expected.update(fact.kind for fact in wanted)
-        comparison.broken += _check_facts(shard, _merge(record_fates, ends), wanted, recount)
-        comparison.broken += _find_shown_early(shard, record_fates, recount)
-    reached = {partition: min(shard.read_progress(partition) for shard in shards) for partition in ends}
+        comparison.broken += _check_facts(shard, reported, wanted, recount)
+        comparison.broken += _find_shown_early(shard, reported, record_fates, recount)
+    partitions = {record.partition for record in records}
+    reached = {partition: min(shard.read_progress(partition) for shard in shards) for partition in partitions}
     comparison.broken += list(check_dead_letters(town, written, record_fates, reached))
     comparison.broken += list(_check_sent(sent, record_fates))
     return comparison
 
 
-def read_fingerprint(town: FaultTown) -> str:
-    """Return the fingerprint of the facts, for the input topic of the latest owner; empty if there is no owner yet.
-
-    The published fingerprint cannot be used, because it leaves out the person key.
-    """
-    owners = [
-        (record.timestamp, record.partition, record.offset, json.loads(record.value)["input_topic_id"])
-        for record in read_topic(town.servers, town.topics.alerts, "read_uncommitted")
-        if read_header(record, "ce_type").endswith(".owner") and read_header(record, "ce_source") == town.name
-    ]
-    if not owners:
-        return ""
-    return stored_under(town.settings.parameters, town.settings.hasher.key_digest, max(owners)[3])
-
-
 def read_shards(town: FaultTown, recount: Recount) -> tuple[list[Shard], list[str]]:
     """Read each shard in one transaction. Return the shards and all unexpected keys."""
-    name = f"{town.name}:{read_fingerprint(town)}"
+    keys = Keys(town.name, town.read_fingerprint())
     with closing(connect_redis(town)) as client:
         known, shards = set(), []
         for number in range(recount.terms.shards):
-            tag = f"{{{name}:{number}}}"
+            tag = keys.tag(number)
             places = {f"{tag}:{kind}:{at}": (kind, at) for kind, at in _list_places(recount, number)}
-            known |= {f"{tag}:meta", f"{tag}:waiting", *places}
+            known |= {keys.meta(number), keys.waiting(number), *places}
             with client.pipeline(transaction=True) as pipeline:
-                pipeline.hgetall(f"{tag}:meta")
-                pipeline.zrange(f"{tag}:waiting", 0, -1)
+                pipeline.hgetall(keys.meta(number))
+                pipeline.zrange(keys.waiting(number), 0, -1)
                 for key, (kind, _) in places.items():
                     pipeline.smembers(key) if kind == TIME else pipeline.zrange(key, 0, -1, withscores=True)
                 meta, waiting, *held = pipeline.execute()
             facts = (_read_facts(*place, members) for place, members in zip(places.values(), held, strict=True))
-            fields = {field.decode(): int(number) for field, number in meta.items()}
-            shards.append(Shard(fields, set(chain.from_iterable(facts)), set(_unpack(waiting))))
-        keys = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
-    return shards, sorted(keys - known)
+            fields = {field.decode(): text.decode() for field, text in meta.items()}
+            numbers = {field: int(text) for field, text in fields.items()}
+            shown = set(chain.from_iterable(facts))
+            shards.append(Shard(numbers, parse_progress(fields), shown, set(_unpack(waiting))))
+        found = {key.decode() for key in client.scan_iter(match=f"{{{keys.name}:{keys.fingerprint}:*", count=1_000)}
+    return shards, sorted(found - known)
+
+
+def connect_redis(town: FaultTown) -> Any:
+    """Return a client for the town's Redis. On a cluster, redis-py parses no replies in a pipeline of the service's."""
+    if town.shape.cluster:
+        return redis.RedisCluster.from_url(town.settings.config.redis.url.get_secret_value())
+    return create_client(town.settings.redis)
 
 
 def _list_places(recount: Recount, number: int) -> Iterator[tuple[str, int]]:
@@ -192,17 +180,8 @@ def _unflag(time: int, row: int, person: bytes) -> Fact:
     return Fact(TIME, time, row % CONSENT, person, row >= CONSENT)
 
 
-def connect_redis(town: FaultTown) -> Any:
-    """Return a client for the town's Redis."""
-    if town.shape.cluster:
-        return redis.RedisCluster.from_url(town.settings.config.redis.url.get_secret_value())
-    return create_client(build_redis_address(town.settings.config))
-
-
-def _merge(record_fates: RecordFates, ends: Mapping[int, int]) -> set[Fact]:
-    """Return the facts of all records below these offsets."""
-    below = (fates.facts for record, fates in record_fates if record.offset < ends.get(record.partition, 0))
-    return set().union(*below)
+def _unite(all_fates: Iterable[Fates]) -> set[Fact]:
+    return set().union(*(fates.facts for fates in all_fates))
 
 
 def _check_facts(shard: Shard, reported: set[Fact], wanted: set[Fact], recount: Recount) -> Iterator[str]:
@@ -221,13 +200,12 @@ def _check_facts(shard: Shard, reported: set[Fact], wanted: set[Fact], recount: 
             yield f"{places[fact.row]}: someone was there at {fact.at}, but there is no fact ({fact.kind})"
 
 
-def _find_shown_early(shard: Shard, record_fates: RecordFates, recount: Recount) -> Iterator[str]:
+def _find_shown_early(shard: Shard, reported: set[Fact], record_fates: RecordFates, recount: Recount) -> Iterator[str]:
     """Yield a finding per fact in the windows that was first reported in a slot after `shown`."""
     shown = shard.meta.get("shown", NEVER)
-    early = (fates for record, fates in record_fates if recount.terms.grid.find_slot(record.timestamp * 1_000) <= shown)
-    reported = set().union(*(fates.facts for fates in early))
-    later = set().union(*(fates.facts for _, fates in record_fates))
-    for fact in shard.shown & (later - reported):
+    find_slot = recount.terms.grid.find_slot
+    early = _unite(fates for record, fates in record_fates if find_slot(record.timestamp * 1_000) <= shown)
+    for fact in shard.shown & (reported - early):
         yield f"{recount.terms.locations[fact.row]}: a fact of {fact.at} is in the windows, after `shown`"
 
 

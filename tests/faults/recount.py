@@ -19,7 +19,8 @@ from monitor.audit.kinds.base.designated_times import TimedMonitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
 from monitor.audit.kinds.upper_bound import UpperBoundMonitor
 from monitor.audit.visits import AcceptedVisit, Line, accept, decode, parse_visits
-from tests.faults.traffic import Letters, compute_fingerprint
+from tests.faults.bad_records import Letters
+from tests.faults.traffic import compute_fingerprint
 from tests.kit.town import KEY
 
 WHOLE: Final = "-"

@@ -22,6 +22,7 @@ from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.time.instants import HOUR
 from tests.faults.conftest import Scene
+from tests.faults.facts import compare
 from tests.faults.oracles import judge
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
@@ -127,7 +128,7 @@ class Walk:
     def rest(self) -> None:
         """Wait until no answer is unknown, and check everything so far."""
         self.scene.subscriber.wait_complete(90)
-        broken = judge(self.scene.town).broken
+        broken = judge(self.scene.town).broken + compare(self.scene.town).broken
         assert not broken, "\n".join(broken)  # pytest shows compared values only for assertions in test modules
 
     def redis(self) -> redis.Redis:

@@ -75,17 +75,17 @@ class Subscriber:
 
     def wait_new(self, seconds: float = 30.0) -> int:
         """Wait for an answer about a tick that closes from now on, and return the latest tick."""
-        return self.wait_tick(self._town.now(), seconds)
+        return self.wait_tick(self._town.now() - 1, seconds)
 
     def wait_complete(self, seconds: float = 40.0) -> int:
         """Wait until a tick that closes from now on has no "unknown", and return this tick."""
         since = self._town.now()
 
         def find_complete_tick() -> int:
-            ticks = sorted(tick for tick in list(self._statuses) if tick > since)
+            ticks = sorted(tick for tick in list(self._statuses) if tick >= since)
             return next((tick for tick in ticks if self._statuses[tick] and "unknown" not in self._statuses[tick]), 0)
 
-        return until(find_complete_tick, seconds, f"answers above tick {since} without any unknown")
+        return until(find_complete_tick, seconds, f"answers from tick {since} on without any unknown")
 
     def is_complete(self) -> bool:
         """Return whether the ticks of the last two slots have answers and no "unknown"."""

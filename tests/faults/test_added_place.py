@@ -131,5 +131,4 @@ def test_added_place_alarms_nobody(scene: Scene, tmp_path: Path) -> None:
     assert unknown == set()
     assert count(auditor, r"findings_total\{.*\}") == 0
     assert count_ticks(auditor, "unjudged") == 0
-    assert [page.terminate(), auditor.terminate()] == [0, 0]
-    assert scene.settle(updated, new, old).broken == []
+    assert [page.terminate(), auditor.terminate(), updated.terminate()] == [0, 0, 0]

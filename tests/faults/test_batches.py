@@ -17,10 +17,6 @@ import zstandard
 
 from monitor.kinds.facts_and_questions import Question
 from monitor.operate.servers import EmbeddedValkey
-from monitor.service.keep_running import prepare
-from monitor.service.wiring import create_store
-from monitor.store.redis_store import RedisStore
-from monitor.time.clock import SystemClock
 from monitor.time.instants import SECOND
 from tests.builders import build_visit
 from tests.faults.subscriber import Subscriber
@@ -159,13 +155,12 @@ class Site:
         self.town, self.sender = town, Sender(town)
         self.subscriber = Subscriber(town)
         self.instance = town.start()
-        self.windows: RedisStore = create_store(town.settings, prepare(town.settings, SystemClock()))
+        self.windows = town.open_store()
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")
 
     def is_read(self) -> bool:
         """Return whether the progress of all shards has reached the end of the input."""
-        ends = self.town.ends(self.town.topics.visits)
-        return all(shard.get(place, -1) >= end for shard in self.windows.read_progress() for place, end in ends.items())
+        return self.town.is_read(self.windows)
 
     def people(self) -> int:
         """Return the number of people in the windows at the place that all of them visit."""

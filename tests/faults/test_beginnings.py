@@ -13,14 +13,12 @@ import redis
 
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.kafka.groups import list_groups
-from monitor.kafka.topics import list_topic_needs
 from monitor.ledger.append_to_ledger import Writer
 from monitor.ledger.read_ledger import read_partition
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import SetupResult
-from monitor.service.preflight import read_ledger, run_preflight
-from monitor.service.wiring import create_store
+from monitor.service.preflight import read_ledger
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.steps import RUN_FAILPOINTS
 from tests.faults.town import ARMED, FaultTown, Shape
@@ -109,10 +107,7 @@ def scene(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_scene: MakeSce
 
 def read_lowest_progress(scene: Scene) -> dict[int, int]:
     """Return the lowest progress of all shards by input partition, for partitions known to all shards."""
-    town = scene.town
-    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka)
-    found = run_preflight(town.settings.kafka, town.settings.parameters, wanted)
-    with closing(create_store(town.settings, found)) as windows:
+    with closing(scene.town.open_store()) as windows:
         shards = windows.read_progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}

@@ -9,8 +9,6 @@ from contextlib import closing
 import pytest
 
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
-from monitor.service.preflight import run_preflight
-from monitor.service.wiring import create_store
 from monitor.stop_signals import STOP_SECONDS
 from tests.faults import steps
 from tests.faults.conftest import MakeScene
@@ -29,9 +27,7 @@ def flush_twice(walk: Walk, step: Step) -> None:
 def evict_by_a_fast_clock(walk: Walk, _step: Step) -> None:
     """Evict present facts, as an instance with a fast clock would: answers are unknown until a window has passed."""
     town = walk.scene.town
-    settings = town.settings
-    preflight = run_preflight(settings.kafka, settings.parameters, settings.needs)
-    with closing(create_store(settings, preflight)) as windows:
+    with closing(town.open_store()) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 
 

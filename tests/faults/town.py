@@ -21,7 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from monitor.audit.configuration import read_terms
+from monitor.client.topic_consumer import read_topic_id
 from monitor.records.signed_notes import create_signing_key
+from monitor.store.fingerprint import compute_fingerprint
+from monitor.store.redis_client import create_client
+from monitor.store.redis_store import RedisStore
 from monitor.time.instants import MINUTE, SECOND, format_instant
 from tests.faults.recount import Recount
 from tests.faults.traffic import Traffic
@@ -136,6 +140,21 @@ class FaultTown(Town):
     def now(self) -> int:
         """Return the current slot."""
         return self.settings.parameters.grid.find_slot(time.time_ns() // 1_000)
+
+    def read_fingerprint(self) -> str:
+        """Return the fingerprint of this configuration's facts. The published one leaves out the person key."""
+        with self.admin() as admin:
+            topic_id = read_topic_id(admin, self.topics.visits)
+        return compute_fingerprint(self.settings.parameters, self.settings.hasher.key_digest, topic_id)
+
+    def open_store(self) -> RedisStore:
+        """Return the store of this configuration's facts."""
+        return RedisStore(self.settings.parameters, self.read_fingerprint(), create_client(self.settings.redis))
+
+    def is_read(self, store: RedisStore) -> bool:
+        """Return whether the progress of all shards has reached the end of the input."""
+        ends = self.ends(self.topics.visits)
+        return all(shard.get(place, -1) >= end for shard in store.read_progress() for place, end in ends.items())
 
     @contextmanager
     def admin(self) -> Iterator[Any]:

@@ -23,7 +23,7 @@ from kafka.errors import KafkaError
 from monitor.kafka.connections import KafkaConnections
 from monitor.time.instants import MILLISECOND, SECOND
 from tests.builders import build_visit
-from tests.faults.bad_records import make_bad_records
+from tests.faults.bad_records import Letters, Record, make_bad_records
 
 TURN_SECONDS: Final = 0.05
 PHASE: Final = 7 * SECOND
@@ -46,10 +46,6 @@ LAST: Final = (
 )
 
 
-Letters = frozenset[tuple[str, str]]
-"""(index, reason) of the dead letters of a record."""
-
-
 @dataclass(frozen=True, slots=True)
 class Visit:
     """A valid visit; instants in microseconds."""
@@ -58,13 +54,6 @@ class Visit:
     location: str
     arrived: int
     left: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Report:
-    letters: Letters
-    key: bytes
-    value: bytes | None
 
 
 def compute_fingerprint(key: bytes | None, value: bytes | None) -> bytes:
@@ -94,7 +83,7 @@ class Traffic:
         self._random = random.Random(seed)
         self._prefix = f"planted-{seed:08x}"
         self._lock = threading.Lock()
-        self._due: list[tuple[int, int, _Report]] = []
+        self._due: list[tuple[int, int, Record]] = []
         self._order = itertools.count()
         self._number = 0
         self._bad = make_bad_records(self._prefix)
@@ -168,9 +157,8 @@ class Traffic:
         seen = chance.randint(now, end)
         planned = seen + chance.choice(PLANNED)
         visit = Visit(f"{self._prefix}-{self._number}", location, planned, planned + chance.choice((SECOND, PHASE)))
-        self._put(seen, _Report(frozenset(), visit.person.encode(), json.dumps(_to_fields(visit)).encode()))
-        bad = next(self._bad)
-        self._put(chance.randint(now, end), _Report(bad.letters, bad.key, bad.value))
+        self._put(seen, Record(visit.person.encode(), json.dumps(_to_fields(visit)).encode()))
+        self._put(chance.randint(now, end), next(self._bad))
 
     def _plan_late(self, now: int) -> None:
         """Plan two visits per slot that are reported after its end, within the release delay.
@@ -186,10 +174,10 @@ class Traffic:
             visit = Visit(f"{self._prefix}-{self._number}", location, as_of - SECOND, as_of - SECOND // 2)
             self._put(as_of + self._random.randint(*AFTER), self._report(visit))
 
-    def _put(self, due: int, report: _Report) -> None:
+    def _put(self, due: int, report: Record) -> None:
         heapq.heappush(self._due, (due, next(self._order), report))
 
-    def _report(self, visit: Visit) -> _Report:
+    def _report(self, visit: Visit) -> Record:
         good = _to_fields(visit)
         self._number += 1
         marker = f"{self._prefix}-bad-sibling-{self._number}"
@@ -197,26 +185,26 @@ class Traffic:
         match self._random.randrange(12):
             case 0:
                 value = json.dumps({"visits": [good, {**good, "person_id": marker, "location_id": "nowhere"}]})
-                return _Report(frozenset({("1", "unknown_location")}), key, value.encode())
+                return Record(key, value.encode(), frozenset({("1", "unknown_location")}))
             case 1:
                 bad = {"person_id": marker, "location_id": visit.location, "arrived_at": "2999-01-01T00:00:00Z"}
                 value = json.dumps({"batch_id": 5, "visits": [bad, good, marker]})
                 letters = frozenset({("0", "too_far_ahead"), ("2", "not_a_visit")})
-                return _Report(letters, key, value.encode())
+                return Record(key, value.encode(), letters)
             case 2:
-                return _Report(frozenset(), key, json.dumps({"schema": None, "payload": good}).encode())
+                return Record(key, json.dumps({"schema": None, "payload": good}).encode())
             case 3:
                 times = {"arrived_at": visit.arrived, "left_at": visit.left}
-                return _Report(frozenset(), key, b"\0\0\0\0\7" + json.dumps(good | times).encode())
+                return Record(key, b"\0\0\0\0\7" + json.dumps(good | times).encode())
             case _:
-                return _Report(frozenset(), key, json.dumps(good).encode())
+                return Record(key, json.dumps(good).encode())
 
     def _send_due(self, now: int) -> None:
         while self._due and self._due[0][0] <= now:
             _, _, report = heapq.heappop(self._due)
             self._send(report)
 
-    def _send(self, report: _Report) -> None:
+    def _send(self, report: Record) -> None:
         """Send a record, and remember it once acknowledged. A producer that failed is replaced."""
         try:
             if self._failed.is_set():
