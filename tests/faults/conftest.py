@@ -13,11 +13,7 @@ from typing import Final
 import pytest
 
 from monitor.operate.servers import EmbeddedValkey
-from tests.faults.oracles import Verdict, settle
-from tests.faults.subscriber import Subscriber
 from tests.faults.town import SIGNED, FaultTown, Shape
-from tests.kit.processes import Instance
-from tests.kit.programs import warm_up
 from tests.shared_kafka import SharedKafka
 
 HERE: Final = Path(__file__).parent
@@ -57,36 +53,7 @@ def pytest_sessionfinish() -> None:
         gc.collect()
 
 
-class Scene:
-    """A town with traffic and a subscriber. No instance runs yet."""
-
-    def __init__(self, town: FaultTown) -> None:
-        self.town = town
-        # The service's first start skips records that are too old to count, so it must soon follow the first visits.
-        warm_up()
-        town.create()
-        self.subscriber = Subscriber(town)
-        town.traffic.start()
-
-    def start(self, *arguments: str) -> Instance:
-        """Start an instance with arguments of armed.py."""
-        return self.town.start(*arguments)
-
-    def settle(self, instance: Instance, *towns: FaultTown) -> Verdict:
-        """End traffic and service in order, and judge everything.
-
-        `towns`: the town under each configuration that was in force, newest first.
-        """
-        newest, *earlier = towns or (self.town,)
-        return settle(newest, self.subscriber, instance, *(town.config for town in earlier))
-
-    def end(self) -> None:
-        """End everything at once. After `settle` there is nothing left to end."""
-        self.town.end()
-        self.subscriber.stop()
-
-
-MakeScene = Callable[..., Scene]
+MakeTown = Callable[..., FaultTown]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -114,40 +81,41 @@ def fragile_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 
 @pytest.fixture(scope="module")
-def make_module_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeScene]:
-    """A function that makes scenes for the whole module."""
-    yield from _scenes(tmp_path_factory.mktemp("towns"))
+def make_module_town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTown]:
+    """A function that makes towns for the whole module."""
+    yield from _towns(tmp_path_factory.mktemp("towns"))
 
 
 @pytest.fixture
-def make_scene(tmp_path: Path) -> Iterator[MakeScene]:
-    """A function that makes scenes: `make_scene(kafka.bootstrap_servers, store.url, Shape(ledger_partitions=1))`."""
-    yield from _scenes(tmp_path)
+def make_town(tmp_path: Path) -> Iterator[MakeTown]:
+    """A function that makes towns, whose traffic flows: `make_town(kafka.bootstrap_servers, store.url, Shape(…))`."""
+    yield from _towns(tmp_path)
 
 
-def _scenes(folder: Path) -> Iterator[MakeScene]:
-    scenes: list[Scene] = []
+def _towns(folder: Path) -> Iterator[MakeTown]:
+    towns: list[FaultTown] = []
 
-    def make(kafka: str, redis: str, shape: Shape | None = None, seed: int | None = None) -> Scene:
+    def make(kafka: str, redis: str, shape: Shape | None = None, seed: int | None = None) -> FaultTown:
         seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         print(f"seed {seed}")
-        town = FaultTown(folder / f"town-{len(scenes)}", f"town-{seed:08x}", (kafka, redis), shape or Shape(), seed)
-        scenes.append(Scene(town))
-        return scenes[-1]
+        town = FaultTown(folder / f"town-{len(towns)}", f"town-{seed:08x}", (kafka, redis), shape or Shape(), seed)
+        towns.append(town)
+        town.begin()
+        return town
 
     yield make
-    for scene in scenes:
-        scene.end()
+    for town in towns:
+        town.end()
 
 
 @pytest.fixture(scope="module")
-def module_scene(kafka: SharedKafka, store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
+def module_town(kafka: SharedKafka, store: EmbeddedValkey, make_module_town: MakeTown) -> FaultTown:
     """One town for the whole module, on servers that no test breaks. It has answered, and no instance runs.
 
     Its answers are signed.
     """
-    scene = make_module_scene(kafka.bootstrap_servers, store.url, Shape(changes=SIGNED))
-    first = scene.start()
-    scene.subscriber.wait_complete()
+    town = make_module_town(kafka.bootstrap_servers, store.url, Shape(changes=SIGNED))
+    first = town.start()
+    town.subscriber.wait_complete()
     first.kill()
-    return scene
+    return town

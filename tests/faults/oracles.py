@@ -30,7 +30,6 @@ from monitor.audit.visits import decode
 from monitor.kinds.locations import find_shard
 from tests.faults.facts import compare, connect_redis
 from tests.faults.recount import BUCKET, TIME, WINDOW, is_stamped
-from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown
 from tests.kit.processes import Instance
 from tests.kit.stores import dump_redis
@@ -55,19 +54,23 @@ class Verdict:
         return sum(number for (_, other), number in self.report.answers.items() if other == status)
 
 
-def settle(town: FaultTown, subscriber: Subscriber, instance: Instance, *earlier: Path) -> Verdict:
-    """End the traffic, let the service read everything, stop it, and judge all. `earlier`: as of `judge`."""
-    broken = end_run(town, subscriber, instance)
-    verdict = judge(town, *earlier)
-    verdict.broken += [*broken, *check_committed(town, subscriber), *find_leaks(town)]
+def settle(town: FaultTown, instance: Instance, *earlier: FaultTown) -> Verdict:
+    """End the traffic, let the service read everything, stop it, and judge all.
+
+    `earlier`: the town under other configurations that were in force, newest first.
+    """
+    broken = end_run(town, instance)
+    verdict = judge(town, *(before.config for before in earlier))
+    verdict.broken += [*broken, *check_committed(town), *find_leaks(town)]
     return verdict
 
 
-def end_run(town: FaultTown, subscriber: Subscriber, instance: Instance) -> list[str]:
+def end_run(town: FaultTown, instance: Instance) -> list[str]:
     """End the traffic, let the service read everything, stop it, and return the findings.
 
     The facts are compared while the service runs. Then it must stop with exit code 0.
     """
+    subscriber = town.subscriber
     if not subscriber.is_complete():
         subscriber.wait_complete(SETTLE_SECONDS)
     town.traffic.stop()
@@ -177,13 +180,15 @@ def check_fates(town: FaultTown) -> list[str]:
     return [*comparison.broken, *(f"no fact of kind {kind} was expected: they were not tested" for kind in untested)]
 
 
-def check_committed(town: FaultTown, subscriber: Subscriber) -> list[str]:
+def check_committed(town: FaultTown) -> list[str]:
     """Return a finding per ce_id that was seen with different bytes, or whose answer was seen but is not committed."""
-    broken = [f"{ce_id} was seen with other bytes" for ce_id, records in subscriber.seen.items() if len(records) > 1]
+    broken = [
+        f"{ce_id} was seen with other bytes" for ce_id, records in town.subscriber.seen.items() if len(records) > 1
+    ]
     committed = {
         read_header(record, "ce_id") for record in read_topic(town.servers, town.topics.alerts, "read_committed")
     }
-    answers = {ce_id for ce_id, records in subscriber.seen.items() if _is_answer(ce_id, records)}
+    answers = {ce_id for ce_id, records in town.subscriber.seen.items() if _is_answer(ce_id, records)}
     return broken + [f"{ce_id} was seen, but is not committed" for ce_id in sorted(answers - committed)]
 
 

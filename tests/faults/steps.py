@@ -21,9 +21,9 @@ from monitor.errors import EXIT_REFUSED, MonitorError
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.time.instants import HOUR
-from tests.faults.conftest import Scene
 from tests.faults.facts import compare
 from tests.faults.oracles import judge
+from tests.faults.town import FaultTown
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
 
@@ -86,27 +86,27 @@ def schedule(seed: int, kinds: Iterable[str]) -> Iterator[Step]:
 class Walk:
     """The servers and instances of a walk, and the number of faults of each kind."""
 
-    scene: Scene
+    town: FaultTown
     kafka: EmbeddedKafka
     store: EmbeddedValkey
     done: Counter[str] = field(default_factory=Counter)
 
     @property
     def running(self) -> list[Instance]:
-        return [instance for instance in self.scene.town.instances if instance.code is None]
+        return [instance for instance in self.town.instances if instance.code is None]
 
     def start(self, *arguments: str) -> Instance:
         """Start one more instance, with a clock that can be set."""
-        clock = self._clock(len(self.scene.town.instances))
+        clock = self._clock(len(self.town.instances))
         clock.write_text("0")
-        return self.scene.start("--clock", str(clock), *arguments)
+        return self.town.start("--clock", str(clock), *arguments)
 
     def clock(self, instance: Instance) -> Path:
         """Return the file with the error of the instance's clock."""
-        return self._clock(self.scene.town.instances.index(instance))
+        return self._clock(self.town.instances.index(instance))
 
     def _clock(self, number: int) -> Path:
-        return self.scene.town.folder / f"clock-{number}"
+        return self.town.folder / f"clock-{number}"
 
     def pick(self, index: int) -> Instance:
         """Return one of the running instances."""
@@ -127,8 +127,8 @@ class Walk:
 
     def rest(self) -> None:
         """Wait until no answer is unknown, and check everything so far."""
-        self.scene.subscriber.wait_complete(90)
-        broken = judge(self.scene.town).broken + compare(self.scene.town).broken
+        self.town.subscriber.wait_complete(90)
+        broken = judge(self.town).broken + compare(self.town).broken
         assert not broken, "\n".join(broken)  # pytest shows compared values only for assertions in test modules
 
     def redis(self) -> redis.Redis:
@@ -139,7 +139,7 @@ class Walk:
 
         def succeeds() -> bool:
             try:
-                with self.scene.town.admin() as admin:
+                with self.town.admin() as admin:
                     action(admin)
             except (KafkaError, MonitorError):
                 return False
@@ -280,7 +280,7 @@ def pause_kafka(walk: Walk, step: Step) -> None:
 
 
 def leave_a_transaction_open(walk: Walk, step: Step) -> None:
-    town = walk.scene.town
+    town = walk.town
     with closing(town.settings.kafka.create_producer(transactional_id=f"{town.name}-open")) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -291,12 +291,12 @@ def leave_a_transaction_open(walk: Walk, step: Step) -> None:
 
 def add_an_input_partition(walk: Walk, _step: Step) -> None:
     """Add a partition. Visits go to it before the readers know it."""
-    add_partition(walk, walk.scene.town.topics.visits)
+    add_partition(walk, walk.town.topics.visits)
 
 
 def add_an_output_partition(walk: Walk, _step: Step) -> None:
     """Add a partition. Shards stay in their partitions, since the ledger's first record fixes Q."""
-    add_partition(walk, walk.scene.town.topics.alerts)
+    add_partition(walk, walk.town.topics.alerts)
 
 
 def add_partition(walk: Walk, topic: str) -> None:
@@ -308,12 +308,12 @@ def add_partition(walk: Walk, topic: str) -> None:
 
 def refuse_answers(walk: Walk, step: Step) -> None:
     """Make the ledger refuse records for a while, which leaves a producer in a fatal state."""
-    refuse(walk, step, walk.scene.town.topics.alerts)
+    refuse(walk, step, walk.town.topics.alerts)
 
 
 def refuse_dead_letters(walk: Walk, step: Step) -> None:
     """Make the topic of dead letters refuse records. Progress must not pass an invalid visit without a dead letter."""
-    refuse(walk, step, walk.scene.town.topics.dead_letters)
+    refuse(walk, step, walk.town.topics.dead_letters)
 
 
 def refuse(walk: Walk, step: Step, topic: str) -> None:
@@ -337,7 +337,7 @@ def stamp_by_producers(walk: Walk, step: Step) -> None:
 
     The start without facts must not take the records before the old timestamps for older ones.
     """
-    town = walk.scene.town
+    town = walk.town
     set_up(walk, town.topics.visits, TIMESTAMP_TYPE, "CreateTime")
     put_old_records(walk, until_stamped=False)
     set_up(walk, town.topics.visits, TIMESTAMP_TYPE, "LogAppendTime")
@@ -347,7 +347,7 @@ def stamp_by_producers(walk: Walk, step: Step) -> None:
 
 def put_old_records(walk: Walk, *, until_stamped: bool) -> None:
     """Send records without visits and with an old timestamp until each partition has kept it, or replaced it."""
-    town = walk.scene.town
+    town = walk.town
     with closing(town.settings.kafka.create_producer()) as producer:
 
         def has_turned(partition: int) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka.errors import KafkaError
 
 from monitor.errors import MonitorError
-from tests.faults.town import FaultTown
 from tests.kit.waiting import until
+
+if TYPE_CHECKING:
+    from tests.faults.town import FaultTown
 
 
 class Subscriber:
@@ -26,8 +28,10 @@ class Subscriber:
         self.seen: dict[str, set[bytes]] = {}
         self.values: list[dict[str, Any]] = []
         self._statuses: dict[int, set[str]] = {}
-        town.subscriber = self
         self._thread = threading.Thread(target=self._run, name="subscriber", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read. The topic exists."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -101,6 +105,7 @@ class Subscriber:
         }
 
     def stop(self) -> None:
-        """Stop reading."""
+        """Stop reading, if it began."""
         self._stop.set()
-        self._thread.join(20)
+        if self._thread.is_alive():
+            self._thread.join(20)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from monitor.operate.servers import EmbeddedValkey
-from tests.faults.conftest import MakeScene, Scene
+from tests.faults.conftest import MakeTown
 from tests.faults.test_rolling import ANNEX, CHANGES, add_annex, is_ready, roll
 from tests.faults.town import PLACES, FaultTown, Shape
 from tests.kit.processes import Instance
@@ -30,9 +30,9 @@ LATE_ANSWER: Final = "too_old"
 
 
 @pytest.fixture
-def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def town(kafka: SharedKafka, store: EmbeddedValkey, make_town: MakeTown) -> FaultTown:
     """A town whose ticks are in two output partitions."""
-    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, changes=CHANGES | ANY_PORT))
+    return make_town(kafka.bootstrap_servers, store.url, Shape(inputs=2, changes=CHANGES | ANY_PORT))
 
 
 def hand_over(town: FaultTown, folder: Path) -> None:
@@ -100,7 +100,7 @@ def count_ticks(auditor: Instance, outcome: str) -> float:
 
 
 @pytest.mark.promise(39)
-def test_added_place_alarms_nobody(scene: Scene, tmp_path: Path) -> None:
+def test_added_place_alarms_nobody(town: FaultTown, tmp_path: Path) -> None:
     """No place becomes unknown on the page, the auditor has no finding and judges all ticks once it has the files.
 
     service   old  ├─────────────────────────┤
@@ -108,13 +108,13 @@ def test_added_place_alarms_nobody(scene: Scene, tmp_path: Path) -> None:
     page           ├── old ──┼ new files ────────────────────────────────────────────
     auditor        ├── old, proven ───────────┼ unjudged ──┼ new files: all is proven
     """
-    old, new = scene.town, add_annex(scene.town)
+    old, new = town, add_annex(town)
     hand_over(old, tmp_path / "page")
     hand_over(old, tmp_path / "auditor" / "1")
     running = old.start()  # before the others: what is older than a window when it starts is not read
-    scene.subscriber.wait_complete(90)
-    page = scene.town.start_command(tmp_path / "page" / "city.yaml", "page", "--serve", "localhost:0")
-    auditor = scene.town.start_command(tmp_path / "auditor", "audit", "--follow")
+    town.subscriber.wait_complete(90)
+    page = town.start_command(tmp_path / "page" / "city.yaml", "page", "--serve", "localhost:0")
+    auditor = town.start_command(tmp_path / "auditor", "audit", "--follow")
     until(lambda: knows(page, *PLACES), 60, "the page knows every place")
     until(lambda: is_ready(auditor), 60, "the auditor has judged everything")
     with watch(page) as unknown:

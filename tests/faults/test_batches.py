@@ -19,7 +19,6 @@ from monitor.kinds.facts_and_questions import Question
 from monitor.operate.servers import EmbeddedValkey
 from monitor.time.instants import SECOND
 from tests.builders import build_visit
-from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown, Shape
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, ZSTD
@@ -153,7 +152,8 @@ class Site:
 
     def __init__(self, town: FaultTown) -> None:
         self.town, self.sender = town, Sender(town)
-        self.subscriber = Subscriber(town)
+        self.subscriber = town.subscriber
+        self.subscriber.start()
         self.instance = town.start()
         self.windows = town.open_store()
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")

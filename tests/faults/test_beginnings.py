@@ -19,7 +19,8 @@ from monitor.observe.failpoints import FAILPOINTS
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.create_topics import SetupResult
 from monitor.service.preflight import read_ledger
-from tests.faults.conftest import MakeScene, Scene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.steps import RUN_FAILPOINTS
 from tests.faults.town import ARMED, FaultTown, Shape
 from tests.kit.programs import run_program
@@ -96,25 +97,25 @@ def test_partly_used_ledger_is_refused(town: FaultTown) -> None:
 
 
 @pytest.fixture
-def scene(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def stopped_town(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_town: MakeTown) -> FaultTown:
     """A service that has answered and then stopped in order."""
-    scene: Scene = make_scene(kafka.bootstrap_servers, fragile_store.url)
-    first = scene.start()
-    scene.subscriber.wait_complete()
+    town: FaultTown = make_town(kafka.bootstrap_servers, fragile_store.url)
+    first = town.start()
+    town.subscriber.wait_complete()
     assert first.terminate() == 0
-    return scene
+    return town
 
 
-def read_lowest_progress(scene: Scene) -> dict[int, int]:
+def read_lowest_progress(town: FaultTown) -> dict[int, int]:
     """Return the lowest progress of all shards by input partition, for partitions known to all shards."""
-    with closing(scene.town.open_store()) as windows:
+    with closing(town.open_store()) as windows:
         shards = windows.read_progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}
 
 
 @pytest.mark.promise(28)
-def test_reader_is_killed_before_first_read(scene: Scene) -> None:
+def test_reader_is_killed_before_first_read(stopped_town: FaultTown) -> None:
     """After a kill between storing the first offset and reading, the next reader does not take the facts as complete.
 
     Redis has been flushed, so that the reader begins by the input's timestamps.
@@ -122,33 +123,33 @@ def test_reader_is_killed_before_first_read(scene: Scene) -> None:
     progress  ├── stored in one partition of three ── SIGKILL
     other                                              ├── unknown until its facts are complete ──
     """
-    with closing(redis.Redis.from_url(scene.town.settings.config.redis.url.get_secret_value())) as client:
+    with closing(redis.Redis.from_url(stopped_town.settings.config.redis.url.get_secret_value())) as client:
         client.flushall()
-    victim = scene.start("--at", "reader.assigned:1:kill")
+    victim = stopped_town.start("--at", "reader.assigned:1:kill")
     assert victim.wait(40) == -signal.SIGKILL, victim.text[-2_000:]
-    assert len(read_lowest_progress(scene)) == 1
-    other = scene.start()
-    scene.subscriber.wait_complete(90)
-    verdict = scene.settle(other)
+    assert len(read_lowest_progress(stopped_town)) == 1
+    other = stopped_town.start()
+    stopped_town.subscriber.wait_complete(90)
+    verdict = settle(stopped_town, other)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
 
 
 @pytest.mark.promise(26)
-def test_group_offsets_expire(scene: Scene) -> None:
+def test_group_offsets_expire(stopped_town: FaultTown) -> None:
     """After brokers have deleted the groups' offsets, and Redis its facts, each visit still has exactly one fate.
 
     input   b g b g b │ g b g b g b g b │ g b …      b: refused
     run     ├─────────┤  longer than a  ├────── the ledger shows that it was there before
                           window
     """
-    town = scene.town
+    town = stopped_town
     parameters, since = town.settings.parameters, town.now()
     until(lambda: town.now() > since + parameters.history_slots + parameters.max_lead + 1, 60, "a window passes")
     with town.admin() as admin:
         admin.delete_groups(list_groups(town.settings.kafka, town.name))
     with closing(redis.Redis.from_url(town.settings.config.redis.url.get_secret_value())) as client:
         client.flushall()
-    instance = scene.start()
-    scene.subscriber.wait_complete(90)
-    assert scene.settle(instance).broken == []
+    instance = town.start()
+    town.subscriber.wait_complete(90)
+    assert settle(town, instance).broken == []

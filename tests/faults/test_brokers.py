@@ -14,7 +14,8 @@ from kafka.errors import KafkaError
 from monitor.errors import UnreachableError
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.operate.servers.kafka import Quorum
-from tests.faults.conftest import MakeScene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.town import FaultTown, Shape
 from tests.kit.network import find_free_ports
 from tests.kit.waiting import until
@@ -64,7 +65,7 @@ SOAK = pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("taken", [pytest.param(NODES[:1], id="first"), pytest.param(NODES, id="each", marks=SOAK)])
 def test_service_survives_loss_of_a_broker(
-    taken: tuple[int, ...], brokers: list[EmbeddedKafka], store: EmbeddedValkey, make_scene: MakeScene
+    taken: tuple[int, ...], brokers: list[EmbeddedKafka], store: EmbeddedValkey, make_town: MakeTown
 ) -> None:
     """After the loss of any broker, others lead its partitions with all acknowledged records, and the service answers.
 
@@ -74,20 +75,20 @@ def test_service_survives_loss_of_a_broker(
     broker 2  ├── follows ── leads ──────────────────────┤ killed ...... ├──
     """
     servers = ",".join(broker.bootstrap_servers for broker in brokers)
-    scene = make_scene(servers, store.url, Shape(inputs=6, ledger_partitions=3, shards=6, replication=3))
-    instance = scene.start()
-    scene.subscriber.wait_complete(60)
+    town = make_town(servers, store.url, Shape(inputs=6, ledger_partitions=3, shards=6, replication=3))
+    instance = town.start()
+    town.subscriber.wait_complete(60)
     for node in taken:
-        until(partial(leads, scene.town, node), 60, f"broker {node} leads some partition")
+        until(partial(leads, town, node), 60, f"broker {node} leads some partition")
         brokers[node - 1].kill()
-        until(partial(is_led_by_others, scene.town, node), 60, "others lead")
-        scene.subscriber.wait_complete(COMPLETE_SECONDS)
+        until(partial(is_led_by_others, town, node), 60, "others lead")
+        town.subscriber.wait_complete(COMPLETE_SECONDS)
         instance.kill()
-        instance = scene.start()
-        scene.subscriber.wait_complete(COMPLETE_SECONDS)
+        instance = town.start()
+        town.subscriber.wait_complete(COMPLETE_SECONDS)
         brokers[node - 1].restart()
-        until(lambda: count_in_sync(scene.town) == len(NODES), 90, "all replicas are in sync again")
-    verdict = scene.settle(instance)
+        until(lambda: count_in_sync(town) == len(NODES), 90, "all replicas are in sync again")
+    verdict = settle(town, instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
 

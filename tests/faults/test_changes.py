@@ -13,7 +13,8 @@ import pytest
 from monitor.audit.configuration import read_terms
 from monitor.errors import EXIT_REFUSED
 from monitor.operate.servers import EmbeddedValkey
-from tests.faults.conftest import MakeScene, Scene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.town import PLACES, FaultTown, Shape
 from tests.kit.processes import Instance
 from tests.kit.topics import read_topic
@@ -27,8 +28,8 @@ V1, V2, V3 = "40", "20", "30"
 
 
 @pytest.fixture
-def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
-    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=2))
+def town(kafka: SharedKafka, store: EmbeddedValkey, make_town: MakeTown) -> FaultTown:
+    return make_town(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=2))
 
 
 def find_monitor(tree: dict[str, Any], name: str) -> dict[str, Any]:
@@ -59,49 +60,49 @@ def ask_otherwise(town: FaultTown) -> FaultTown:
     return town.change("otherwise", tree)
 
 
-def read_edge_statuses(scene: Scene, cost: str) -> dict[int, set[str]]:
+def read_edge_statuses(town: FaultTown, cost: str) -> dict[int, set[str]]:
     """Return the statuses of the edges by tick, from the version whose answers have this cost."""
     statuses: dict[int, set[str]] = defaultdict(set)
-    for value in list(scene.subscriber.values):
+    for value in list(town.subscriber.values):
         if value["monitor"] == "edges" and value["epsilon"] == cost:
             statuses[value["tick"]].add(value["status"])
     return statuses
 
 
-def wait_spent(scene: Scene, cost: str) -> None:
+def wait_spent(town: FaultTown, cost: str) -> None:
     """Wait for a "safe" and a noisy count of the version whose answers have this cost."""
     until(
-        lambda: {"safe", "noisy_count"} <= set().union(*read_edge_statuses(scene, cost).values()),
+        lambda: {"safe", "noisy_count"} <= set().union(*read_edge_statuses(town, cost).values()),
         60,
         f"answers at ε {cost}",
     )
 
 
 @pytest.mark.promise(8, 33)
-def test_rolling_change_of_configuration(scene: Scene) -> None:
+def test_rolling_change_of_configuration(town: FaultTown) -> None:
     """In a rolling change, no answer is false, no ε is spent twice, and each version waits until the last has left.
 
     v1  ├──────── complete ─┤
     v2         ├ reads ─────├──────── complete ─┤
     v3                            ├ reads ──────├──────── complete         (with the facts of v2)
     """
-    first, second = scene.town, watch_more(scene.town)
+    first, second = town, watch_more(town)
     third = ask_otherwise(second)
     old = first.start()
-    wait_spent(scene, V1)
+    wait_spent(town, V1)
     for version, cost in ((second, V2), (third, V3)):
         new = version.start()
         until(lambda new=new: '"ok": true' in new.page("/readyz"), 60, "it is ready")  # type: ignore[misc]
-        scene.subscriber.wait_new()
-        assert not read_edge_statuses(scene, cost)
+        town.subscriber.wait_new()
+        assert not read_edge_statuses(town, cost)
         assert old.terminate() == 0
-        wait_spent(scene, cost)
+        wait_spent(town, cost)
         old = new
-    verdict = scene.settle(old, third, second, first)
+    verdict = settle(third, old, second, first)
     expected = find_expected_letters(first, second, third)
     assert [text for text in verdict.broken if text not in expected] == []
     # Marks of one configuration still run under the next.
-    values = [value for value in scene.subscriber.values if value["monitor"] == "edges"]
+    values = [value for value in town.subscriber.values if value["monitor"] == "edges"]
     carried = {(value["epsilon"], mark["epsilon"]) for value in values for mark in value["answers"]}
     assert {(V1, V1), (V2, V1), (V2, V2), (V3, V2), (V3, V3)} <= carried
     assert {value["status"] for value in values if value["location_id"].startswith("yard")} & {"safe", "noisy_count"}
@@ -123,9 +124,9 @@ def find_expected_letters(*towns: FaultTown) -> set[str]:
     return more | {f"{letter} is missing among the dead letters" for letter in fewer}
 
 
-def list_refused(scene: Scene) -> dict[str, tuple[FaultTown, str]]:
+def list_refused(town: FaultTown) -> dict[str, tuple[FaultTown, str]]:
     """Return configurations that would break the accounting, with the expected reason of each refusal."""
-    trees = {name: copy.deepcopy(scene.town.tree) for name in ("slot", "origin", "shards", "fewer", "name")}
+    trees = {name: copy.deepcopy(town.tree) for name in ("slot", "origin", "shards", "fewer", "name")}
     trees["slot"]["clock"] |= {"slot": "1s", "release_delay": "500ms"}
     trees["origin"]["clock"]["origin"] = "2026-01-01T00:00:02+00:00"
     trees["shards"]["service"]["shards"] = 3
@@ -142,7 +143,7 @@ def list_refused(scene: Scene) -> dict[str, tuple[FaultTown, str]]:
         r"the earlier configuration, or raise privacy\.epsilon\. This configuration would fit from (\S+) on",
         "name": r"give each service its own kafka\.topics\.alerts",
     }
-    return {name: (scene.town.change(name, tree), reasons[name]) for name, tree in trees.items()}
+    return {name: (town.change(name, tree), reasons[name]) for name, tree in trees.items()}
 
 
 def read_reason(instance: Instance, expected: str) -> re.Match[str]:
@@ -155,7 +156,7 @@ def read_reason(instance: Instance, expected: str) -> re.Match[str]:
 
 
 @pytest.mark.promise(33, 35)
-def test_changes_that_break_accounting_are_refused(scene: Scene) -> None:
+def test_changes_that_break_accounting_are_refused(town: FaultTown) -> None:
     """Configurations that would move ticks or marks, or cost a person too much, are refused; the running one continues.
 
     So is a second service on the same ledger.
@@ -163,21 +164,21 @@ def test_changes_that_break_accounting_are_refused(scene: Scene) -> None:
     running   ├─────── edges … noisy ─────────────────
     refused         ├ slot, origin, shards, fewer, name
     """
-    changes = list_refused(scene)
-    before, after = read_terms(scene.town.config), read_terms(changes["shards"][0].config)
+    changes = list_refused(town)
+    before, after = read_terms(town.config), read_terms(changes["shards"][0].config)
     places = zip(before.locations, before.shard, after.shard, strict=True)
     moved = {location for location, shard, other in places if shard % 2 != other % 2}
-    running = scene.start()
-    scene.subscriber.wait_complete()
+    running = town.start()
+    town.subscriber.wait_complete()
     until(
-        lambda: moved & {location for location, _ in find_noisy_answers(scene)}, 40, "a place that would move has spent"
+        lambda: moved & {location for location, _ in find_noisy_answers(town)}, 40, "a place that would move has spent"
     )
     started = {name: town.start() for name, (town, _) in changes.items()}
     sums = {name: read_reason(started[name], expected) for name, (_, expected) in changes.items()}
     assert Fraction(sums["fewer"][2]) > 0
-    assert scene.settle(running).broken == []
+    assert settle(town, running).broken == []
 
 
-def find_noisy_answers(scene: Scene) -> set[tuple[str, int]]:
+def find_noisy_answers(town: FaultTown) -> set[tuple[str, int]]:
     """Return the locations and ticks at which the edges had a noisy count."""
-    return {key for key, status in scene.subscriber.statuses("edges").items() if status == "noisy_count"}
+    return {key for key, status in town.subscriber.statuses("edges").items() if status == "noisy_count"}

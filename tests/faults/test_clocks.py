@@ -9,7 +9,8 @@ import pytest
 
 from monitor.operate.servers import EmbeddedValkey
 from monitor.time.instants import HOUR, SECOND, parse_instant
-from tests.faults.conftest import MakeScene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
@@ -21,20 +22,20 @@ REFUSED = re.compile(
 
 
 @pytest.mark.promise(34)
-def test_wrong_clock_at_start(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> None:
+def test_wrong_clock_at_start(kafka: SharedKafka, store: EmbeddedValkey, make_town: MakeTown) -> None:
     """An instance that starts with a wrong clock waits, alive and not ready, and logs both clocks; another one answers.
 
     wrong   ├─ refused, tries again ─ refused ─ … ─┤
     right      ├───────────────────────────────────────
     """
-    scene = make_scene(kafka.bootstrap_servers, store.url)
+    town = make_town(kafka.bootstrap_servers, store.url)
     started = {}
     for offset in (-HOUR, 6 * SECOND):
-        clock = scene.town.folder / f"clock-{offset}"
+        clock = town.folder / f"clock-{offset}"
         clock.write_text(str(offset))
-        started[offset] = scene.start("--clock", str(clock))
-    right = scene.start()
-    scene.subscriber.wait_complete()
+        started[offset] = town.start("--clock", str(clock))
+    right = town.start()
+    town.subscriber.wait_complete()
     for offset, wrong in started.items():
         until(lambda wrong=wrong: len(REFUSED.findall(wrong.text)) > 1, 40, "refused again")  # type: ignore[misc]
         match = next(REFUSED.finditer(wrong.text))
@@ -46,8 +47,8 @@ def test_wrong_clock_at_start(kafka: SharedKafka, store: EmbeddedValkey, make_sc
         assert "owns ledger partition" not in wrong.text
         assert wrong.terminate() == 0
     assert right.fetch("/readyz")[0] == HTTPStatus.OK
-    scene.subscriber.wait_new()
-    assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
-    verdict = scene.settle(right)
+    town.subscriber.wait_new()
+    assert max(value["tick"] for value in town.subscriber.values) <= town.now()
+    verdict = settle(town, right)
     assert verdict.broken == []
     assert verdict.count("safe") > 0

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
-from tests.faults.conftest import MakeScene, Scene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
+from tests.faults.town import FaultTown
 from tests.go_programs import TOXIPROXY, GoError, install_program
 from tests.kit.network import find_free_ports, parse_address
 from tests.kit.processes import Instance
@@ -81,24 +83,24 @@ def toxiproxy() -> Iterator[Toxiproxy]:
 
 
 @pytest.fixture(scope="module")
-def scene(
-    toxiproxy: Toxiproxy, kafka: SharedKafka, valkey: EmbeddedValkey, make_module_scene: MakeScene
-) -> Iterator[Scene]:
+def town(
+    toxiproxy: Toxiproxy, kafka: SharedKafka, valkey: EmbeddedValkey, make_module_town: MakeTown
+) -> Iterator[FaultTown]:
     """A service that reaches both servers through toxiproxy. The broker advertises the proxy's address."""
     broker_port, proxy_port, store_port = find_free_ports(3)
     properties = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
     toxiproxy.proxy("kafka", proxy_port, ("127.0.0.1", broker_port))
     with EmbeddedValkey() as store, EmbeddedKafka(NodeSettings(properties=properties, port=broker_port)):
         toxiproxy.proxy("redis", store_port, parse_address(store.url))
-        scene = make_module_scene(f"127.0.0.1:{proxy_port}", f"redis://127.0.0.1:{store_port}/0")
-        scene.start()
-        scene.subscriber.wait_complete()
-        yield scene
-        scene.end()
+        town = make_module_town(f"127.0.0.1:{proxy_port}", f"redis://127.0.0.1:{store_port}/0")
+        town.start()
+        town.subscriber.wait_complete()
+        yield town
+        town.end()
 
 
-def find_running(scene: Scene) -> Instance:
-    return next(instance for instance in scene.town.instances if instance.code is None)
+def find_running(town: FaultTown) -> Instance:
+    return next(instance for instance in town.instances if instance.code is None)
 
 
 SOAK = pytest.mark.soak
@@ -130,18 +132,18 @@ ALWAYS = {
         for kind in TOXICS
     ],
 )
-def test_connection_fault_breaks_no_promise(server: str, kind: str, scene: Scene, toxiproxy: Toxiproxy) -> None:
+def test_connection_fault_breaks_no_promise(server: str, kind: str, town: FaultTown, toxiproxy: Toxiproxy) -> None:
     """After two slots of a fault, the service recovers without a restart. The last test judges its answers."""
     toxic, stream, attributes = TOXICS[kind]
     with toxiproxy.toxic(server, toxic, stream, **attributes):
         time.sleep(4)  # the duration is part of the fault, so there is no condition to wait for
     if toxic == "timeout":
         toxiproxy.cut(server)  # toxiproxy keeps connections half-open after the toxic is removed
-    scene.subscriber.wait_complete(120)
+    town.subscriber.wait_complete(120)
 
 
-def test_promises_after_connection_faults(scene: Scene) -> None:
+def test_promises_after_connection_faults(town: FaultTown) -> None:
     """After all faults of connections, no promise is broken."""
-    verdict = scene.settle(find_running(scene))
+    verdict = settle(town, find_running(town))
     assert verdict.broken == []
     assert verdict.count("safe") > 0

@@ -21,8 +21,8 @@ from monitor.client.verification import Verification
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.records.checkpoints import NOT_IN_THE_TREE
 from monitor.records.signed_notes import read_signing_key
-from tests.faults.conftest import Scene
 from tests.faults.facts import compare
+from tests.faults.oracles import settle
 from tests.faults.steps import RUN_FAILPOINTS
 from tests.faults.town import FaultTown
 from tests.kit.waiting import until
@@ -61,66 +61,66 @@ LATER |= {"ledger.begun": 6, "ledger.queued": 6, "ledger.sent": 6, "ledger.commi
 
 @pytest.mark.promise(28)
 @pytest.mark.parametrize("name", RUN_FAILPOINTS)
-def test_killed_instance_breaks_no_promise(name: str, module_scene: Scene) -> None:
+def test_killed_instance_breaks_no_promise(name: str, module_town: FaultTown) -> None:
     """After a SIGKILL at the failpoint, no fact and no dead letter is missing or wrong.
 
     The instance that is killed at the next one recovers from this kill.
     """
-    victim = module_scene.start("--at", f"{name}:{LATER.get(name, 1)}:kill")
+    victim = module_town.start("--at", f"{name}:{LATER.get(name, 1)}:kill")
     assert victim.wait(40) == -signal.SIGKILL, victim.text[-2_000:]
-    assert compare(module_scene.town).broken == []
+    assert compare(module_town).broken == []
 
 
 @pytest.mark.parametrize("name", ["reader.accepted", "ledger.sent"])
-def test_stopped_instance_finishes_its_work(name: str, module_scene: Scene) -> None:
+def test_stopped_instance_finishes_its_work(name: str, module_town: FaultTown) -> None:
     """After SIGTERM with a batch or a tick in hand, an instance finishes it and ends, and another one answers.
 
     first  ├── at the failpoint, waits ── SIGTERM ── finishes ──┤ exit code 0
     other                                                     ├── answers, with all visits ──
     """
-    gate = module_scene.town.folder / f"gate-{name}"
-    first = module_scene.start("--at", f"{name}:{LATER[name]}:hold", "--hold", str(gate))
+    gate = module_town.folder / f"gate-{name}"
+    first = module_town.start("--at", f"{name}:{LATER[name]}:hold", "--hold", str(gate))
     until(gate.with_name(f"{gate.name}.reached").exists, 40, "the failpoint is reached")
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(first.terminate)
         until(lambda: "SIGTERM: finishing the work in progress" in first.text, 20, "the signal is logged")
         gate.touch()
         assert ended.result() == 0, first.text[-2_000:]
-    other = module_scene.start()
-    module_scene.subscriber.wait_complete(60)
-    assert compare(module_scene.town).broken == []
+    other = module_town.start()
+    module_town.subscriber.wait_complete(60)
+    assert compare(module_town).broken == []
     other.kill()
 
 
 @pytest.mark.promise(30)
-def test_zombie_wakes_after_takeover(module_scene: Scene) -> None:
+def test_zombie_wakes_after_takeover(module_town: FaultTown) -> None:
     """A zombie that wakes with old answers is fenced.
 
     zombie   ├────┤ SIGSTOP ............ ├─ SIGCONT
     other           ├─ takes over ────────────────────
     """
-    zombie = module_scene.start("--at", f"ledger.sent:{LATER['ledger.sent']}:stop")
+    zombie = module_town.start("--at", f"ledger.sent:{LATER['ledger.sent']}:stop")
     until(zombie.is_stopped, 40, "stopped at its place")
-    other = module_scene.start()
-    module_scene.subscriber.wait_tick(module_scene.subscriber.wait_new())
+    other = module_town.start()
+    module_town.subscriber.wait_tick(module_town.subscriber.wait_new())
     zombie.resume()
-    module_scene.subscriber.wait_complete()
+    module_town.subscriber.wait_complete()
     assert zombie.terminate() == 0
     other.kill()
 
 
 @pytest.mark.promise(30)
-def test_one_of_two_owners_is_fenced(module_scene: Scene) -> None:
+def test_one_of_two_owners_is_fenced(module_town: FaultTown) -> None:
     """If two owners have drawn answers to one tick, the first owner is fenced and its answers are not published."""
-    gate = module_scene.town.folder / "gate"
-    first = module_scene.start("--at", f"ledger.begun:{LATER['ledger.begun']}:hold", "--hold", str(gate))
+    gate = module_town.folder / "gate"
+    first = module_town.start("--at", f"ledger.begun:{LATER['ledger.begun']}:hold", "--hold", str(gate))
     until(gate.with_name("gate.reached").exists, 40, "answers are drawn")
     first.pause()
-    other = module_scene.start()
+    other = module_town.start()
     until(lambda: all(f"owns ledger partition {n}" in other.text for n in (0, 1)), 40, "the second owns both")
     gate.touch()
     first.resume()
-    module_scene.subscriber.wait_new()
+    module_town.subscriber.wait_new()
     assert first.terminate() == 0
     other.kill()
 
@@ -146,12 +146,12 @@ def find_unsigned(town: FaultTown) -> list[str]:
 
 
 @pytest.mark.promise(22, 28, 45)
-def test_promises_after_all_kills(module_scene: Scene) -> None:
+def test_promises_after_all_kills(module_town: FaultTown) -> None:
     """After all kills, every answer is right and signed, every visit has its fate, and no planted id leaks."""
-    instance = module_scene.start()
-    module_scene.subscriber.wait_complete()
-    verdict = module_scene.settle(instance)
+    instance = module_town.start()
+    module_town.subscriber.wait_complete()
+    verdict = settle(module_town, instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0
-    assert find_unsigned(module_scene.town) == []
+    assert find_unsigned(module_town) == []

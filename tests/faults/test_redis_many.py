@@ -10,7 +10,8 @@ from typing import Any, Final
 import pytest
 
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
-from tests.faults.conftest import MakeScene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.town import Shape
 from tests.kit.network import parse_address
 from tests.kit.processes import Instance
@@ -46,32 +47,30 @@ def cluster(valkey: EmbeddedValkey) -> Iterator[list[EmbeddedValkey]]:
         yield nodes
 
 
-def test_cluster_loses_and_regains_node(
-    kafka: SharedKafka, cluster: list[EmbeddedValkey], make_scene: MakeScene
-) -> None:
+def test_cluster_loses_and_regains_node(kafka: SharedKafka, cluster: list[EmbeddedValkey], make_town: MakeTown) -> None:
     """While a node is down, answers are unknown; afterwards, reading continues from the node's stored progress.
 
     nodes 1, 2  ├── facts ───────┤ refuse  ├── facts ──┤
     node 3      ├── facts ───────┤ killed  ├── continues from its append-only file
     answers     ├── known ───────┤ unknown ├── known ──┤
     """
-    scene = make_scene(kafka.bootstrap_servers, cluster[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
-    instance = scene.start()
-    scene.subscriber.wait_complete()
+    town = make_town(kafka.bootstrap_servers, cluster[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
+    instance = town.start()
+    town.subscriber.wait_complete()
     *others, lost = sorted(cluster, key=count_shards)
     assert count_shards(lost) > 0
     lost.kill()
     with connect(others[0]) as client:
         until(lambda: state(client)[0] == "fail", 20, "the others detect the loss")
-    since = scene.town.now() + 1
-    last = scene.subscriber.wait_tick(since + 1)
-    statuses = {status for (_, tick), status in scene.subscriber.statuses("edges", since).items() if tick <= last}
+    since = town.now() + 1
+    last = town.subscriber.wait_tick(since + 1)
+    statuses = {status for (_, tick), status in town.subscriber.statuses("edges", since).items() if tick <= last}
     assert "unknown" in statuses
     assert statuses <= {"unknown", "paused"}
     lost.restart()
-    scene.subscriber.wait_complete(60)
+    town.subscriber.wait_complete(60)
     assert 'recoveries_total{cause="no_progress"} 1.0' in instance.page()
-    verdict = scene.settle(instance)
+    verdict = settle(town, instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
 
@@ -133,7 +132,7 @@ def impatient_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 @pytest.mark.promise(6)
 def test_sentinel_promotes_lagging_replica(
-    kafka: SharedKafka, impatient_store: EmbeddedValkey, make_scene: MakeScene
+    kafka: SharedKafka, impatient_store: EmbeddedValkey, make_town: MakeTown
 ) -> None:
     """After Sentinels promote a lagging replica, the missing facts are read again before any answer is "safe".
 
@@ -150,22 +149,22 @@ def test_sentinel_promotes_lagging_replica(
         until(lambda: all(one.is_ready for one in sentinels), 20, "the Sentinels have found each other and the replica")
         addresses = [":".join(map(str, parse_address(sentinel.url))) for sentinel in sentinels]
         changes = {"redis": {"url": f"redis://{PRIMARY}/0", "sentinels": addresses}}
-        scene = make_scene(kafka.bootstrap_servers, "", Shape(inputs=1, ledger_partitions=1, changes=changes))
-        instance = scene.start()
-        scene.subscriber.wait_complete()
+        town = make_town(kafka.bootstrap_servers, "", Shape(inputs=1, ledger_partitions=1, changes=changes))
+        instance = town.start()
+        town.subscriber.wait_complete()
         replica.pause()
         until(lambda: primary.info("replication")["connected_slaves"] == 0, 20, "the primary has disconnected it")
-        scene.subscriber.wait_new()
+        town.subscriber.wait_new()
         reached = read_progress(primary)
         impatient_store.kill()
         replica.resume()
         promoted = stack.enter_context(connect(replica))
         until(lambda: sentinels[0].primary == parse_address(replica.url), 30, "the replica is promoted")
         assert read_progress(promoted) < reached
-        scene.subscriber.wait_complete(60)
+        town.subscriber.wait_complete(60)
         assert read_progress(promoted) >= reached
         # The input has one partition, read from offset 0 on. Records beyond its offsets were read again.
         until(lambda: count_records_read(instance) > read_progress(promoted), 20, "records are read again")
-        verdict = scene.settle(instance)
+        verdict = settle(town, instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0

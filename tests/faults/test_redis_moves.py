@@ -10,8 +10,9 @@ from typing import Any, Final
 import pytest
 
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
-from tests.faults.conftest import MakeScene, Scene
-from tests.faults.town import Shape
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
+from tests.faults.town import FaultTown, Shape
 from tests.kit.waiting import until
 from tests.needed_programs import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
@@ -39,12 +40,12 @@ def find_moves(clients: list[Any]) -> Iterator[Move]:
             yield Move(source, target, slot)
 
 
-def move_classic(move: Move, scene: Scene, *, slowly: bool) -> None:
+def move_classic(move: Move, town: FaultTown, *, slowly: bool) -> None:
     """Move a slot key by key. `slowly`: stop in the middle until two more ticks have been answered."""
     move.begin()
     for number, key in enumerate(move.list_keys()):
         if slowly and number == 3:
-            scene.subscriber.wait_tick(scene.subscriber.wait_new())
+            town.subscriber.wait_tick(town.subscriber.wait_new())
         move.move(key)
     move.finish()
 
@@ -69,7 +70,7 @@ def list_slots(client: Any) -> set[int]:
 @pytest.mark.promise(1)
 @pytest.mark.promise(6)
 def test_service_during_moves(
-    kafka: SharedKafka, nodes: tuple[list[EmbeddedValkey], bool], make_scene: MakeScene
+    kafka: SharedKafka, nodes: tuple[list[EmbeddedValkey], bool], make_town: MakeTown
 ) -> None:
     """While each shard moves, no answer is false, and afterwards no fact is missing.
 
@@ -78,9 +79,9 @@ def test_service_during_moves(
     answers   ├── known ────────┤ known or unknown             ├── known ────────┤
     """
     servers, atomic = nodes
-    scene = make_scene(kafka.bootstrap_servers, servers[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
-    instance = scene.start()
-    scene.subscriber.wait_complete()
+    town = make_town(kafka.bootstrap_servers, servers[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
+    instance = town.start()
+    town.subscriber.wait_complete()
     with ExitStack() as stack:
         clients = [stack.enter_context(connect(server)) for server in servers]
         moves = list(find_moves(clients))
@@ -89,9 +90,9 @@ def test_service_during_moves(
             if atomic:
                 move_atomically(move)
             else:
-                move_classic(move, scene, slowly=number == 0)
-            scene.subscriber.wait_new()
-    scene.subscriber.wait_complete(60)
-    verdict = scene.settle(instance)
+                move_classic(move, town, slowly=number == 0)
+            town.subscriber.wait_new()
+    town.subscriber.wait_complete(60)
+    verdict = settle(town, instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0

@@ -24,9 +24,10 @@ from monitor.operate.servers.kafka import SECURE_LISTENER
 from monitor.operate.servers.ports import LOOPBACK, ReservedPort
 from monitor.service.wiring import Settings
 from monitor.store.redis_client import create_client, read_server_time
-from tests.faults.conftest import MakeScene, Scene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.test_batches import read_metric
-from tests.faults.town import Shape
+from tests.faults.town import FaultTown, Shape
 from tests.kit.certificates import write_certificate
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.processes import Instance
@@ -163,7 +164,7 @@ def connect(settings: Settings) -> list[str]:
 
 
 @pytest.mark.promise(38)
-def test_everything_is_renewed(site: Site, make_scene: MakeScene, tmp_path: Path) -> None:
+def test_everything_is_renewed(site: Site, make_town: MakeTown, tmp_path: Path) -> None:
     """Authorities, certificates, keys and passwords are replaced under traffic: no tick is lost, and none is unknown.
 
     Afterwards the servers accept nothing that the service started with, and its connections have been cut.
@@ -171,13 +172,13 @@ def test_everything_is_renewed(site: Site, make_scene: MakeScene, tmp_path: Path
     files, folder = tmp_path / "files", site.folder
     site.renew(files, "old", *_FILES)
     kafka, stored = site.make_sections(files)
-    scene = make_scene(site.kafka.bootstrap_servers, "", Shape(ledger_partitions=1, changes=_SLOTS | {"redis": stored}))
-    tree = copy.deepcopy(scene.town.tree)
+    town = make_town(site.kafka.bootstrap_servers, "", Shape(ledger_partitions=1, changes=_SLOTS | {"redis": stored}))
+    tree = copy.deepcopy(town.tree)
     tree["kafka"] |= kafka
-    config = scene.town.folder / "secure.yaml"
-    settings = scene.town.configure(tree, config)
-    instance = scene.town.start("--session-ms", "10000", config=config)  # the default of `run`
-    since = scene.subscriber.wait_complete()
+    config = town.folder / "secure.yaml"
+    settings = town.configure(tree, config)
+    instance = town.start("--session-ms", "10000", config=config)  # the default of `run`
+    since = town.subscriber.wait_complete()
     site.renew(files, "both", "ca_file")
     site.renew(files, "new", "certificate_file", "key_file")
     site.set_redis(
@@ -185,28 +186,28 @@ def test_everything_is_renewed(site: Site, make_scene: MakeScene, tmp_path: Path
         f"CONFIG SET tls-cert-file {folder}/server-new.crt tls-key-file {folder}/server-new.key",
     )
     site.set_kafka(find_identity(folder / "server-new.pem"))
-    cut_after_tick(site, scene, instance)
+    cut_after_tick(site, town, instance)
     site.renew(files, "new", "password_file", "ca_file")
     site.set_redis("ACL SETUSER city <secret-old", f"CONFIG SET tls-ca-cert-file {folder}/new-ca_file")
     site.set_kafka(find_trust(folder / "new-ca_file"), "secret-new")
     until(lambda: connect(settings) == [], 20, "the servers accept the new files")
     site.version = "new"
-    last = cut_after_tick(site, scene, instance)
-    statuses = scene.subscriber.statuses("edges", since)
+    last = cut_after_tick(site, town, instance)
+    statuses = town.subscriber.statuses("edges", since)
     assert {tick for _, tick in statuses} >= set(range(since, last))
     assert "unknown" not in statuses.values()
     assert not re.search("for TLS|login", instance.text)
-    verdict = scene.settle(instance)
+    verdict = settle(town, instance)
     assert verdict.broken == []
 
 
-def cut_after_tick(site: Site, scene: Scene, instance: Instance) -> int:
+def cut_after_tick(site: Site, town: FaultTown, instance: Instance) -> int:
     """Disconnect the service when half of a slot is left, wait for two more ticks, and return the latest one."""
     decided = 'ticks_total{monitor="edges",outcome="decided"}'
     before = read_metric(instance, decided)
     until(lambda: read_metric(instance, decided) > before, 30, "a tick is in the ledger")
     site.cut()
-    return scene.subscriber.wait_tick(scene.subscriber.wait_new())
+    return town.subscriber.wait_tick(town.subscriber.wait_new())
 
 
 _TLS: Final = r"a file for TLS cannot be used \({}\): check {{0}}\.ca_file, {{0}}\.certificate_file and {{0}}\.key_file"

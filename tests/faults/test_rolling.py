@@ -17,7 +17,8 @@ import pytest
 
 from monitor.kafka.groups import list_groups
 from monitor.operate.servers import EmbeddedValkey
-from tests.faults.conftest import MakeScene, Scene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.town import PLACES, FaultTown, Shape
 from tests.kit.processes import Instance
 from tests.kit.topics import read_topic
@@ -32,10 +33,10 @@ CHANGES: Final = {
 
 
 @pytest.fixture
-def scene(request: pytest.FixtureRequest, kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def town(request: pytest.FixtureRequest, kafka: SharedKafka, store: EmbeddedValkey, make_town: MakeTown) -> FaultTown:
     """A town with as many or fewer partitions of either topic than instances."""
     shape = Shape(inputs=2, ledger_partitions=request.param, changes=CHANGES)
-    return make_scene(kafka.bootstrap_servers, store.url, shape)
+    return make_town(kafka.bootstrap_servers, store.url, shape)
 
 
 def add_annex(town: FaultTown) -> FaultTown:
@@ -68,18 +69,17 @@ def roll(leaving: Sequence[Instance], town: FaultTown) -> list[Instance]:
     return started
 
 
-def find_annex_ticks(scene: Scene) -> list[int]:
+def find_annex_ticks(town: FaultTown) -> list[int]:
     """Return the ticks with an answer about the annex, which only the new configuration publishes."""
-    return [value["tick"] for value in list(scene.subscriber.values) if is_of_annex(value)]
+    return [value["tick"] for value in list(town.subscriber.values) if is_of_annex(value)]
 
 
 def is_of_annex(value: dict[str, Any]) -> bool:
     return bool(value["kind"] == "over_time" and value["location_id"] == ANNEX)
 
 
-def find_missed(scene: Scene, since: int) -> Iterator[str]:
+def find_missed(town: FaultTown, since: int) -> Iterator[str]:
     """Yield a finding per gap between the ticks of a ledger partition and per "unknown", from tick `since` on."""
-    town = scene.town
     ticks: dict[int, set[int]] = defaultdict(set)
     for record in read_topic(town.servers, town.topics.alerts, "read_committed"):
         value = json.loads(record.value)
@@ -97,8 +97,8 @@ def find_missed(scene: Scene, since: int) -> Iterator[str]:
 
 
 @pytest.mark.promise(39)
-@pytest.mark.parametrize("scene", [pytest.param(1, marks=pytest.mark.soak), 2], indirect=True)
-def test_updates_miss_no_tick(scene: Scene) -> None:
+@pytest.mark.parametrize("town", [pytest.param(1, marks=pytest.mark.soak), 2], indirect=True)
+def test_updates_miss_no_tick(town: FaultTown) -> None:
     """An update, and rollbacks during and after it, miss no tick and publish no "unknown".
 
     Old instances answer until the last has left. The old facts are still there for a rollback.
@@ -110,30 +110,30 @@ def test_updates_miss_no_tick(scene: Scene) -> None:
     new                          ├ ready, waits ├────┼──────┤
     new                            ├ ready           …
     """
-    old, new = scene.town, add_annex(scene.town)
+    old, new = town, add_annex(town)
     running = [old.start() for _ in range(2)]
-    first_tick = scene.subscriber.wait_complete(90)
+    first_tick = town.subscriber.wait_complete(90)
     (coming,) = roll(running[:1], new)
     coming.kill()
     back = old.start()
     until(lambda: is_ready(back), 60, "the restarted instance is ready")
-    scene.subscriber.wait_new()
-    assert not find_annex_ticks(scene)
+    town.subscriber.wait_new()
+    assert not find_annex_ticks(town)
     updated = roll([running[1], back], new)
-    until(lambda: find_annex_ticks(scene), 30, "the new configuration answers")
+    until(lambda: find_annex_ticks(town), 30, "the new configuration answers")
     assert any("instances with another configuration or another person" in one.text for one in updated)
     first, last = roll(updated, old)
-    scene.subscriber.wait_tick(max(find_annex_ticks(scene)) + 1)
+    town.subscriber.wait_tick(max(find_annex_ticks(town)) + 1)
     assert first.terminate() == 0
-    verdict = scene.settle(last, old, new)
+    verdict = settle(old, last, new)
     assert verdict.broken == []
-    assert list(find_missed(scene, first_tick)) == []
-    assert not any("are lost" in instance.text for instance in scene.town.instances)
+    assert list(find_missed(town, first_tick)) == []
+    assert not any("are lost" in instance.text for instance in town.instances)
 
 
 @pytest.mark.promise(39)
-@pytest.mark.parametrize("scene", [2], indirect=True)
-def test_recreate_update_takes_over(scene: Scene) -> None:
+@pytest.mark.parametrize("town", [2], indirect=True)
+def test_recreate_update_takes_over(town: FaultTown) -> None:
     """If all instances stop before a new one starts, the new one takes over once its facts are complete.
 
     This is Kubernetes's strategy Recreate. Ticks may be lost meanwhile, but no promise is broken.
@@ -142,15 +142,15 @@ def test_recreate_update_takes_over(scene: Scene) -> None:
     old   ├────────┤ kill -9: it stays in its groups until its session ends
     new                ├ reads ├────
     """
-    old, new = scene.town, add_annex(scene.town)
+    old, new = town, add_annex(town)
     ended, killed = old.start(), old.start()
-    scene.subscriber.wait_complete(90)
+    town.subscriber.wait_complete(90)
     assert ended.terminate() == 0
     killed.kill()
     started = new.start()
-    scene.subscriber.wait_complete(90)
-    assert scene.settle(started, new, old).broken == []
-    assert find_annex_ticks(scene)
+    town.subscriber.wait_complete(90)
+    assert settle(new, started, old).broken == []
+    assert find_annex_ticks(town)
     groups = list_groups(old.settings.kafka, old.name)
     assert len(groups) == 3  # one per configuration, and the release group
     assert f"{old.name}-release" in groups

@@ -11,7 +11,8 @@ import pytest
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.stop_signals import STOP_SECONDS
 from tests.faults import steps
-from tests.faults.conftest import MakeScene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.steps import Step, Walk
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
@@ -20,13 +21,13 @@ from tests.shared_kafka import SharedKafka
 def flush_twice(walk: Walk, step: Step) -> None:
     """Flush the store again while the lost facts are being read again."""
     steps.flush(walk, step)
-    walk.scene.subscriber.wait_new()
+    walk.town.subscriber.wait_new()
     steps.flush(walk, step)
 
 
 def evict_by_a_fast_clock(walk: Walk, _step: Step) -> None:
     """Evict present facts, as an instance with a fast clock would: answers are unknown until a window has passed."""
-    town = walk.scene.town
+    town = walk.town
     with closing(town.open_store()) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 
@@ -37,7 +38,7 @@ def let_reading_lag(walk: Walk, _step: Step) -> None:
     The stamp decides a visit's fate: an arrival more than accept_ahead after it makes a dead letter, even if that slot
     has begun at the time of reading, and a departure is cut F slots after it.
     """
-    town, instance = walk.scene.town, walk.running[0]
+    town, instance = walk.town, walk.running[0]
     instance.pause()
     since = town.now()
     until(lambda: town.now() > since + town.settings.parameters.max_lead + 2, 30, "slots pass by")
@@ -83,11 +84,11 @@ def broken_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 
 @pytest.fixture(scope="module")
-def walk(broker: EmbeddedKafka, broken_store: EmbeddedValkey, make_module_scene: MakeScene) -> Walk:
+def walk(broker: EmbeddedKafka, broken_store: EmbeddedValkey, make_module_town: MakeTown) -> Walk:
     """A service that runs through all faults without a restart."""
-    walk = Walk(make_module_scene(broker.bootstrap_servers, broken_store.url), broker, broken_store)
+    walk = Walk(make_module_town(broker.bootstrap_servers, broken_store.url), broker, broken_store)
     walk.start()
-    walk.scene.subscriber.wait_complete()
+    walk.town.subscriber.wait_complete()
     return walk
 
 
@@ -99,15 +100,15 @@ def test_instance_recovers_from_server_fault(name: str, walk: Walk) -> None:
     (instance,) = walk.running
     logged = len(instance.text)
     fault(walk, Step.alone(name))
-    walk.scene.subscriber.wait_complete(90)
+    walk.town.subscriber.wait_complete(90)
     assert noticed in instance.text[logged:]
-    assert walk.scene.town.instances == walk.running == [instance]
+    assert walk.town.instances == walk.running == [instance]
 
 
 @pytest.mark.promise(6, 13, 25, 26, 28)
 def test_promises_after_server_faults(walk: Walk) -> None:
     """After all faults of Kafka and Redis, no promise is broken."""
-    verdict = walk.scene.settle(walk.running[0])
+    verdict = settle(walk.town, walk.running[0])
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0

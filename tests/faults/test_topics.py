@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from monitor.operate.servers import EmbeddedValkey
-from tests.faults.conftest import MakeScene, Scene
+from tests.faults.conftest import MakeTown
 from tests.faults.facts import read_letter, read_shards
+from tests.faults.oracles import settle
 from tests.faults.recount import DeadLetter
 from tests.faults.town import FaultTown, Shape
 from tests.kit.topics import read_topic
@@ -19,19 +20,19 @@ from tests.shared_kafka import SharedKafka
 
 
 @pytest.fixture
-def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
-    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=1))
+def town(kafka: SharedKafka, store: EmbeddedValkey, make_town: MakeTown) -> FaultTown:
+    return make_town(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=1))
 
 
-def delete(scene: Scene, topic: str) -> None:
-    with scene.town.admin() as admin:
+def delete(town: FaultTown, topic: str) -> None:
+    with town.admin() as admin:
         admin.delete_topics([topic])
         until(lambda: admin.describe_topics([topic])[0]["error_code"], 30, f"{topic} is gone")
 
 
 @pytest.mark.promise(26)
 @pytest.mark.parametrize("made", ["after the producer gave up", pytest.param("soon", marks=pytest.mark.soak)])
-def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None:
+def test_reading_waits_for_deleted_dead_letters(made: str, town: FaultTown) -> None:
     """Without the topic of dead letters, reading waits at the next invalid visit, and answers are unknown.
 
     The instance is stopped while the topic is deleted, so that the dead letters written before are known.
@@ -41,16 +42,15 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
     progress  ──────────────┤ waits at b ├──────────
     answers   s n s s         u u u u u    s s n s
     """
-    town = scene.town
-    instance = scene.start()
-    scene.subscriber.wait_complete()
+    instance = town.start()
+    town.subscriber.wait_complete()
     instance.pause()
     saved = read_topic(town.servers, town.topics.dead_letters, "read_uncommitted")
-    delete(scene, town.topics.dead_letters)
+    delete(town, town.topics.dead_letters)
     instance.resume()
     gone = town.now()
     until(
-        lambda: is_all_unknown(scene, gone) and find_unwritten(town, saved),
+        lambda: is_all_unknown(town, gone) and find_unwritten(town, saved),
         60,
         "unwritten dead letters, and unknown ticks",
     )
@@ -61,8 +61,8 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
         assert all(shard.read_progress(letter.partition) <= letter.offset for letter in unwritten)
     assert instance.code is None
     town.create()
-    scene.subscriber.wait_complete(90)
-    verdict = scene.settle(instance)
+    town.subscriber.wait_complete(90)
+    verdict = settle(town, instance)
     deleted = {f"{read_letter(record)} is missing among the dead letters" for record in saved}
     assert [text for text in verdict.broken if text not in deleted] == []
     assert set(verdict.broken) == deleted
@@ -75,10 +75,10 @@ def find_unwritten(town: FaultTown, saved: list[Any]) -> set[DeadLetter]:
     return {letter for record in records for letter in recount.fates(record).letters} - set(map(read_letter, saved))
 
 
-def is_all_unknown(scene: Scene, since: int) -> bool:
+def is_all_unknown(town: FaultTown, since: int) -> bool:
     """Return whether two consecutive ticks have only "unknown" and "paused"."""
     by_tick: dict[int, set[str]] = defaultdict(set)
-    for (_, tick), status in scene.subscriber.statuses("edges", since).items():
+    for (_, tick), status in town.subscriber.statuses("edges", since).items():
         by_tick[tick].add(status)
     silent = {tick for tick, statuses in by_tick.items() if statuses in ({"unknown"}, {"unknown", "paused"})}
     return any(tick + 1 in silent for tick in silent)

@@ -20,7 +20,8 @@ import pytest
 from monitor.errors import EXIT_REFUSED
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults import test_servers
-from tests.faults.conftest import MakeScene
+from tests.faults.conftest import MakeTown
+from tests.faults.oracles import settle
 from tests.faults.steps import FAULTS, Walk, schedule
 from tests.shared_kafka import SharedKafka
 
@@ -31,14 +32,14 @@ StartWalk = Callable[[int], Walk]
 
 
 @pytest.fixture
-def start(kafka: SharedKafka, valkey: EmbeddedValkey, make_scene: MakeScene) -> Iterator[StartWalk]:
+def start(kafka: SharedKafka, valkey: EmbeddedValkey, make_town: MakeTown) -> Iterator[StartWalk]:
     """A function that starts a walk on separate servers: `start(seed)`."""
     with EmbeddedKafka() as broker, EmbeddedValkey() as store:
 
         def start_walk(seed: int) -> Walk:
-            walk = Walk(make_scene(broker.bootstrap_servers, store.url, seed=seed), broker, store)
+            walk = Walk(make_town(broker.bootstrap_servers, store.url, seed=seed), broker, store)
             walk.start()
-            walk.scene.subscriber.wait_complete(60)
+            walk.town.subscriber.wait_complete(60)
             return walk
 
         yield start_walk
@@ -53,14 +54,14 @@ def finish(walk: Walk) -> None:
     for instance in walk.running:
         instance.kill()
     last = walk.start()
-    walk.scene.subscriber.wait_complete(90)
-    verdict = walk.scene.settle(last)
+    walk.town.subscriber.wait_complete(90)
+    verdict = settle(walk.town, last)
     print(f"{walk.done.total()} faults: {dict(walk.done)}; answers: {verdict.report.answers}", flush=True)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0
     # Nothing else may have ended an instance: a kill, or a SIGTERM, which may come too early or during a refusal.
-    assert {instance.code for instance in walk.scene.town.instances} <= {0, -SIGKILL, -SIGTERM, EXIT_REFUSED}
+    assert {instance.code for instance in walk.town.instances} <= {0, -SIGKILL, -SIGTERM, EXIT_REFUSED}
 
 
 @pytest.mark.promise(1, 26, 27, 29)
