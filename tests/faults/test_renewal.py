@@ -57,11 +57,8 @@ def find_identity(path: Path) -> dict[str, str]:
 class Site:
     """A broker and a Redis with TLS, client certificates and passwords, and the files of a client, old and new ones.
 
-    Clients reach the broker through a forwarder, so that their connections can be cut. `version`: the files that the
-    servers accept now.
+    The servers accept the old files. Clients reach the broker through a forwarder, which can cut their connections.
     """
-
-    version = "old"
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
@@ -139,8 +136,9 @@ class Site:
         self.forwarder.cut()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def site(kafka: SharedKafka, redis_server: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Servers of this test alone: after a renewal they do not accept the old files again."""
     with ExitStack() as stack:
         site = Site(tmp_path_factory.mktemp("site"), stack)
         site.set_redis("ACL SETUSER city on >secret-old ~* &* +@all")
@@ -191,7 +189,6 @@ def test_everything_is_renewed(site: Site, make_town: MakeTown, tmp_path: Path) 
     site.set_redis("ACL SETUSER city <secret-old", f"CONFIG SET tls-ca-cert-file {folder}/new-ca_file")
     site.set_kafka(find_trust(folder / "new-ca_file"), "secret-new")
     until(lambda: connect(settings) == [], 20, "the servers accept the new files")
-    site.version = "new"
     last = cut_after_tick(site, town, instance)
     statuses = town.subscriber.statuses("edges", since)
     assert {tick for _, tick in statuses} >= set(range(since, last))
@@ -230,7 +227,7 @@ class Client:
     def __init__(self, site: Site, folder: Path) -> None:
         self.files = folder / "files"
         folder.mkdir()
-        site.renew(self.files, site.version, *_FILES)
+        site.renew(self.files, "old", *_FILES)
         tree = build_tree("town", "", "", [over_time("places", ["inn"], 1, "4s")], **TWO_SECONDS)
         kafka, stored = site.make_sections(self.files)
         self.settings = Town(folder, tree | {"kafka": tree["kafka"] | kafka, "redis": stored}, ["inn"]).apply()
@@ -264,6 +261,6 @@ def test_unusable_file_is_named(site: Site, tmp_path: Path) -> None:
         assert re.search(_UNUSABLE[case].format("kafka"), kafka), case
         assert re.search(_UNUSABLE[case].format("redis"), stored), case
     for client in clients.values():
-        site.renew(client.files, site.version, *_FILES)
+        site.renew(client.files, "old", *_FILES)
         until(client.is_connected, 20, "an old client is connected again")
         client.close()
