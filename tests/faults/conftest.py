@@ -17,7 +17,20 @@ from tests.faults.town import SIGNED, FaultTown, Shape
 from tests.shared_kafka import SharedKafka
 
 HERE: Final = Path(__file__).parent
-LONGEST: Final = ("failpoints", "servers", "rolling", "beginnings", "redis_moves", "renewal", "lost_ticks", "batches")
+LONGEST: Final = (
+    "servers",
+    "failpoints",
+    "lost_ticks",
+    "brokers",
+    "rolling",
+    "connections",
+    "redis_moves",
+    "beginnings",
+    "renewal",
+    "batches",
+    "changes",
+    "walk",
+)
 """The files that take longest. A parallel run begins with them, so that no process ends long after the others."""
 
 
