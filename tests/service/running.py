@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,34 +49,23 @@ def create_topics(town: Any) -> None:
     set_up(settings.kafka, settings.parameters, settings.needs, Beginning.UNSPECIFIED, SystemClock().now())
 
 
-class RunningInstance:
-    """An instance that runs from its creation until `stop()`."""
-
-    def __init__(self, town: Any) -> None:
-        self.metrics, clock = Metrics(), SystemClock()
-        preflight = prepare(town.settings, clock)
-        self.windows = create_store(town.settings, preflight)
-        self.service = Service(town.settings, preflight, self.windows, clock, create_noise(), self.metrics, Health())
-        self.service.start()
-
-    def lost_ticks(self, partition: int) -> float | None:
-        """Return the number of lost ticks of a ledger partition."""
-        return self.metrics.registry.get_sample_value(f"{PREFIX}_lost_ticks_total", {"partition": str(partition)})
-
-    def stop(self) -> None:
-        """Stop the instance as SIGTERM does."""
-        self.service.stop()
-        self.windows.close()
-
-
 @contextmanager
-def run_instance(town: Any) -> Iterator[RunningInstance]:
-    """Run an instance and stop it at the end."""
-    instance = RunningInstance(town)
-    try:
-        yield instance
-    finally:
-        instance.stop()
+def run_instance(town: Any) -> Iterator[Metrics]:
+    """Run an instance, which is stopped at the end as SIGTERM does. Return its metrics."""
+    metrics, clock = Metrics(), SystemClock()
+    preflight = prepare(town.settings, clock)
+    with closing(create_store(town.settings, preflight)) as windows:
+        service = Service(town.settings, preflight, windows, clock, create_noise(), metrics, Health())
+        service.start()
+        try:
+            yield metrics
+        finally:
+            service.stop()
+
+
+def read_lost_ticks(metrics: Metrics, partition: int) -> float | None:
+    """Return the number of lost ticks of a ledger partition."""
+    return metrics.registry.get_sample_value(f"{PREFIX}_lost_ticks_total", {"partition": str(partition)})
 
 
 def list_answered_ticks(town: Any) -> dict[str, list[int]]:

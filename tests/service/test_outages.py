@@ -26,6 +26,7 @@ from tests.service.running import (
     is_decided,
     list_answered_ticks,
     make_real_time,
+    read_lost_ticks,
     run_instance,
     statuses,
     wait_next_tick,
@@ -129,14 +130,14 @@ def test_five_second_outage_loses_no_tick(
             timer.daemon = True
             timer.start()
 
-    with run_instance(town) as instance:
+    with run_instance(town) as metrics:
         tick = wait_next_tick(town, eventually) + 1
         armed("ledger.sent", go_away)
         eventually(lambda: gone, 2 * SLOT_SECONDS)
         eventually(lambda: SystemClock().now() > gone[0] + AWAY_SECONDS * SECOND, 30)
         eventually(lambda: is_decided(town, tick) or SystemClock().now() > town.parameters.grid.as_of(tick + 1), 30)
         assert [find_missing_ticks([*ticks, tick + 1]) for ticks in list_answered_ticks(town).values()] == [[], []]
-        assert [instance.lost_ticks(partition) for partition in (0, 1)] == [0, 0]
+        assert [read_lost_ticks(metrics, partition) for partition in (0, 1)] == [0, 0]
     assert statuses(town) == {"safe"}
 
 
