@@ -19,22 +19,25 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from monitor.ledger.read_ledger import read_partition
 from monitor.operate.replay import driver
 from monitor.operate.servers import EmbeddedValkey
+from monitor.privacy.one_sided_noise import OneSidedNoise, SystemEntropy
 from monitor.service.wiring import Settings
 from monitor.time.instants import HOUR, MINUTE, format_instant
 from tests.builders import ORIGIN
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.shared_kafka import SharedKafka
 from tests.statistics.bounds import Loss, fits, losses, worst
-from tests.statistics.pipeline import Halved, letter
 
 pytestmark = pytest.mark.long
 
@@ -46,6 +49,26 @@ EVALUATIONS = SLOTS  # locations of `law` are never paused, because k = W + F = 
 LEVEL = 1e-6
 
 Replay = Callable[..., "Seen"]
+
+
+class Halved:
+    """Wrong noise: half of each draw, so each answer costs 2·ε."""
+
+    secure = True
+
+    def __init__(self) -> None:
+        self._noise = OneSidedNoise(SystemEntropy())
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        return self._noise.geometric(epsilon, size) // 2
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return self._noise.reaches(epsilon, 2 * gaps)
+
+
+def letter(status: str, noisy_count: int, threshold: int) -> str:
+    """Return the status's first letter, or for a noisy count its distance above the threshold: 0, 1, 2 (or more)."""
+    return str(min(noisy_count - threshold, 2)) if status == "noisy_count" else status[0]
 
 
 @dataclass
@@ -200,6 +223,14 @@ def test_replay_loss_is_within_epsilon(replayed: Replay) -> None:
     highest = find_loss(replayed(with_b=True), replayed(with_b=False))
     print(f"stated 1, {highest}")
     assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.55
+
+
+@pytest.mark.promise(40)
+def test_reverse_direction_is_not_protected(replayed: Replay) -> None:
+    """The policy does not protect absence: "safe" under D' is impossible under D, so its loss has no bound."""
+    highest = find_loss(replayed(with_b=False), replayed(with_b=True))
+    assert highest.at_least > 1.2
+    assert highest.at_most == math.inf
 
 
 @pytest.mark.promise(4)
