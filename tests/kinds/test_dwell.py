@@ -1,4 +1,4 @@
-"""Dwell times in the configuration, in reports and in words. What a tick draws is in tests/ticks/test_dwell.py."""
+"""Dwell times in the configuration, in reports and in words. Ticks draw them in tests/ticks/test_decide_totals.py."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from monitor.kinds.record_sizes import LARGEST_SNAPSHOT
 from monitor.ledger.append_to_ledger import Writer
 from monitor.ledger.read_ledger import read_first_offset, read_partition
 from monitor.records.output_records import OutputRecord
-from tests.ticks.owning import leave_open
+from tests.ticks.deciding import leave_open
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]

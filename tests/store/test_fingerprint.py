@@ -15,7 +15,7 @@ from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.locations import Registry
 from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
-from monitor.store.fingerprint import compute_fingerprint
+from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.time.instants import DAY
 from monitor.time.schedule import Schedule
 from monitor.time.times_of_day import TimeOfDay
@@ -154,3 +154,12 @@ def test_key_and_topic_change_fingerprint(parameters: Parameters) -> None:
     digits = compute_fingerprint(parameters, KEY_DIGEST, TOPIC)
     assert compute_fingerprint(parameters, b"x" * 16, TOPIC) != digits
     assert compute_fingerprint(parameters, KEY_DIGEST, "recreated") != digits
+
+
+@pytest.mark.promise(23)
+def test_published_fingerprint_hides_the_key(parameters: Parameters) -> None:
+    """The published fingerprint does not depend on the person key, so it can't confirm a guess."""
+    published = compute_published_fingerprint(parameters, TOPIC)
+    assert published not in {compute_fingerprint(parameters, key, TOPIC) for key in (KEY_DIGEST, b"x" * 16)}
+    assert published != compute_published_fingerprint(parameters, "recreated")
+    assert published != compute_published_fingerprint(_with_rule(parameters, window=7), TOPIC)

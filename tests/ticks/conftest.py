@@ -18,9 +18,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.append_to_ledger import Writer
-from monitor.ledger.read_ledger import read_partition
 from monitor.operate.servers import EmbeddedValkey
-from monitor.records.output_records import TYPE_PREFIX
 from monitor.records.owner_record import make_ledger_record
 from monitor.records.signed_notes import Signer
 from monitor.store.redis_client import RedisAddress, create_client
@@ -35,10 +33,9 @@ from monitor.time.clock import Clock, SteppedClock, SystemClock
 from monitor.time.instants import HOUR, SECOND
 from monitor.time.slot_grid import SlotGrid
 from tests.builders import ORIGIN, replace_monitors
-from tests.ticks.owning import own
+from tests.ticks.deciding import own
 from tests.ticks.worlds import (
     FakeStore,
-    FrozenClock,
     JumpingClock,
     RecordingObserver,
     RunningClock,
@@ -192,19 +189,6 @@ class Site:
         self.context.clock.instant = release_instant(self.context.parameters, tick) + 1  # type: ignore[attr-defined]  # frozen
         return self.tick(tick)
 
-    def again(self, **changes: Any) -> PartitionTicks:
-        """Return the partition of another instance, before its takeover, with changes of what its threads share."""
-        context = replace(self.context, **changes)
-        return PartitionTicks(
-            self.release.partition, context, self.take_over, Upkeep(context.parameters, context.store)
-        )
-
-    def replace_release(self, **changes: Any) -> None:
-        """Take the partition over by another instance with these changes."""
-        self.release.close()
-        self.release = self.again(**changes)
-        assert self.release.take_over()
-
 
 @pytest.fixture
 def make_site(
@@ -247,13 +231,12 @@ def make_site(
 def make_closed_site(make_site: Callable[..., Site], make_parameters: Callable[..., Parameters]) -> Callable[..., Site]:
     """A function that takes over a partition whose slot 0 ended by Redis's clock, by default two seconds ago.
 
-    The clock of the machine is frozen at the start of that slot. The tolerance is one second.
+    The clock of the machine stands at the start of that slot. The tolerance is one second.
     """
 
-    def make(seconds_ago: float = 2, place: LedgerTopic | None = None, **kept: Any) -> Site:
-        grid = SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR)
-        parameters = replace_monitors(make_parameters(grid=grid), **kept)
-        site = make_site(parameters, FrozenClock(parameters.grid.start(0)), place)
+    def make(seconds_ago: float = 2) -> Site:
+        parameters = make_parameters(grid=SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR))
+        site = make_site(parameters, RunningClock(parameters.grid.start(0)))
         assert site.release.take_over()
         return site
 
@@ -288,14 +271,3 @@ def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
     for thread in threads:
         thread.join(20)
         assert not thread.is_alive()
-
-
-@pytest.fixture
-def kinds(connections: KafkaConnections) -> Callable[[LedgerTopic], list[str]]:
-    """A function that returns the kinds of records in partition 0 of a ledger, without the first record."""
-
-    def read_kinds(place: LedgerTopic) -> list[str]:
-        types = [dict(record.headers)["ce_type"] for _, record in read_partition(connections, place.topic, 0)]
-        return [kind.decode().removeprefix(TYPE_PREFIX) for kind in types[1:]]
-
-    return read_kinds

@@ -19,7 +19,6 @@ from monitor.config.kafka_and_redis import KafkaSettings
 from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
-from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.kinds.locations import Registry, find_shard
 from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.parameters import Parameters
@@ -37,8 +36,8 @@ from monitor.ticks.check_payment_in_period import ATTEMPTS, PeriodCheck, PeriodL
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.clock import SteppedClock
 from monitor.time.instants import DAY
-from tests.builders import build_counts, replace_monitors
-from tests.ticks.owning import own, publish
+from tests.builders import replace_monitors
+from tests.ticks.deciding import own, publish, read
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 IDS = tuple(
@@ -100,19 +99,7 @@ class Scene:
 
 def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
     """Decide a tick with 100 people at these locations and nobody elsewhere; a false alarm has a chance below 10⁻⁸."""
-    readings = {
-        shard: Reading(
-            {},
-            COMPLETE_FROM_START,
-            COMPLETE_FROM_START,
-            NEVER,
-            0,
-            build_counts(question, lambda row: 100 * (row in rows)),
-            {},
-        )
-        for shard, question in owner.decider.build_questions(tick, owner.state).items()
-    }
-    publish(owner, tick, readings)
+    publish(owner, tick, read(owner.decider.build_questions(tick, owner.state), dict.fromkeys(rows, 100)))
 
 
 @pytest.fixture
@@ -158,24 +145,8 @@ class TestOnePartition:
             scene.take(scene.old, 0)
         decide(scene.take(scene.new, 0), {0}, TICK + 1)
 
-    def test_larger_stated_epsilon_allows_turns(self, make_scene: Callable[[int], Scene]) -> None:
-        """With 4/3 of the stated ε the configurations may take turns."""
-        scene = make_scene(1)
-        for parameters, rows in ((scene.old, {0}), (scene.new, {2}), (scene.old, {1})):
-            accounting = scene.accounting(parameters, STATED * 4 / 3)
-            owner = scene.take(parameters, 0, accounting)
-            last = owner.state.last_tick
-            decide(owner, rows, TICK if last is None else last + 1)
-
 
 class TestThreePartitions:
-    def test_owners_of_one_configuration_coexist(self, make_scene: Callable[[int], Scene]) -> None:
-        """Three instances of one configuration own one partition each."""
-        scene = make_scene(3)
-        owners = [scene.take(scene.old, row) for row in range(3)]
-        for row, owner in enumerate(owners):
-            decide(owner, {row})
-
     @pytest.mark.promise(15)
     def test_owners_of_other_configuration_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
         """

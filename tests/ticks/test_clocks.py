@@ -115,38 +115,28 @@ class TestFastClock:
         assert world.observer.lost_ticks == []
 
 
-class TestStoreAway:
-    def test_estimate_closes_a_tick(self, make_world: MakeWorld) -> None:
-        """The store's last reading plus the time since then shows that a tick has closed, so "unknown" is published."""
-        world = make_world()
-        release = world.take_partition()
-        world.clock.instant = world.parameters.grid.as_of(100) + 2 * SECOND
-        world.context.store_clock.update(world.clock.instant)
-        world.store.error = AWAY
-        assert release.decide_tick(100, world.stop)
-        assert world.statuses_by_tick() == [(100, ["unknown"])]
+def test_each_tick_updates_the_estimate(make_world: MakeWorld) -> None:
+    """Each tick reads the store's clock, so an outage is estimated from the last tick before it."""
+    world = make_world()
+    release = world.take_partition()
+    world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
+    assert release.decide_tick(100, world.stop)
+    assert world.statuses_by_tick() == [(100, ["safe"])]
+    assert world.context.store_clock.has_reached(world.parameters.grid.as_of(100))
+    assert not world.context.store_clock.has_reached(world.parameters.grid.as_of(101))
 
-    def test_each_tick_updates_the_estimate(self, make_world: MakeWorld) -> None:
-        """Each tick reads the store's clock, so an outage is estimated from the last tick before it."""
-        world = make_world()
-        release = world.take_partition()
-        world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        assert release.decide_tick(100, world.stop)
-        assert world.statuses_by_tick() == [(100, ["safe"])]
-        assert world.context.store_clock.has_reached(world.parameters.grid.as_of(100))
-        assert not world.context.store_clock.has_reached(world.parameters.grid.as_of(101))
 
-    def test_estimate_uses_a_monotonic_clock(self) -> None:
-        """A reading of 1000 s at 5 s gives an estimate of exactly 1060 s at 65 s."""
-        now = [5.0]
-        store = StoreClock(lambda: now[0])
-        assert not store.has_reached(-(2**60))
-        assert store.cap(7) == 7
-        store.update(1000 * SECOND)
-        now[0] = 65.0
-        assert store.has_reached(1060 * SECOND)
-        assert not store.has_reached(1060 * SECOND + 1)
-        assert [store.cap(instant * SECOND) for instant in (1059, 1061)] == [1059 * SECOND, 1060 * SECOND]
+def test_estimate_uses_a_monotonic_clock() -> None:
+    """A reading of 1000 s at 5 s gives an estimate of exactly 1060 s at 65 s."""
+    now = [5.0]
+    store = StoreClock(lambda: now[0])
+    assert not store.has_reached(-(2**60))
+    assert store.cap(7) == 7
+    store.update(1000 * SECOND)
+    now[0] = 65.0
+    assert store.has_reached(1060 * SECOND)
+    assert not store.has_reached(1060 * SECOND + 1)
+    assert [store.cap(instant * SECOND) for instant in (1059, 1061)] == [1059 * SECOND, 1060 * SECOND]
 
 
 @pytest.mark.promise(40)
@@ -170,6 +160,8 @@ def test_append_leaves_time_for_a_takeover(make_world: MakeWorld) -> None:
 def test_store_that_hangs_is_asked_once(make_world: MakeWorld) -> None:
     """
     While the store does not answer, a tick makes no further request: each one could take seconds of the slot.
+
+    The last reading of the store's clock plus the time since then shows that tick 101 has closed.
 
         store      answers   away      answers
         tick       100       101       102

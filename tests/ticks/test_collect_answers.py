@@ -174,15 +174,20 @@ class TestOverTime:
         assert values == [(7, "1/2"), (9, "1/4"), (8, "1/2")]
 
     def test_counts_go_to_their_places(self, make_parameters: Make, noise: Any) -> None:
-        """With two shards and two monitors, each place is decided from its own count, which is its row."""
+        """Two owners of one shard each decide every place of two monitors once, by its own count, which is its row."""
         parameters = make_parameters(places=12, shards=2, watched={"zoo": [1, 4, 5, 9], "alley": [0, 2, 4, 11]})
         people = {row: row for row in range(12)}
-        decision = decide_complete(Decider(parameters, [0, 1], noise), 5, LedgerState(), people)
-        counts = {record.key.decode(): value_of(record).get("noisy_count") for record in decision.records}
+        deciders = [Decider(parameters, [shard], noise) for shard in (0, 1)]
+        assert [list(decider.build_questions(5, LedgerState())) for decider in deciders] == [[0], [1]]
+        records = [
+            record for decider in deciders for record in decide_complete(decider, 5, LedgerState(), people).records
+        ]
+        counts = {record.key.decode(): value_of(record).get("noisy_count") for record in records}
         zoo, alley = (
             {f"{name}/place-{row}": row for row in rows} for name, rows in (("zoo", [4, 5, 9]), ("alley", [2, 4, 11]))
         )
         assert counts == {"zoo/place-1": None} | zoo | {"alley/place-0": None} | alley
+        assert len(records) == len(counts)
 
     @pytest.mark.promise(21)
     def test_records_have_public_order(self, make_parameters: Make, noise: Any) -> None:
@@ -197,26 +202,6 @@ class TestOverTime:
         noise.script = [2, 0]
         assert list(statuses(decide_complete(decider, 5, state)).values()) == ["noisy_count", "safe"]
         assert list(statuses(decide_complete(decider, 6, state)).values()) == ["paused", "safe"]
-
-    def test_partition_decides_its_own_shards(self, make_parameters: Make, noise: Any) -> None:
-        """Two owners of one shard each decide every location once, and read only their own shards."""
-        parameters = make_parameters(places=12, shards=2)
-        deciders = [Decider(parameters, [shard], noise) for shard in (0, 1)]
-        keys = [list_keys(decide_complete(decider, 5, LedgerState())) for decider in deciders]
-        assert all(keys)
-        assert sorted(keys[0] + keys[1]) == sorted(f"stations/place-{row}" for row in range(12))
-        assert [list(decider.build_questions(5, LedgerState())) for decider in deciders] == [[0], [1]]
-
-    def test_incomplete_shard_leaves_others_decided(self, make_parameters: Make, noise: Any) -> None:
-        """A shard without a reading is unknown, and the others are decided."""
-        parameters = make_parameters(places=12, shards=2)
-        decider = Decider(parameters, [0, 1], noise)
-        readings = read(decider.build_questions(5, LedgerState()))
-        decision = decider.decide(5, Evidence({0: readings[0]}), LedgerState())
-        shard = {
-            f"stations/{place}": int(parameters.registry.shard[row]) for place, row in parameters.registry.rows.items()
-        }
-        assert statuses(decision) == {key: ("safe", "unknown")[shard[key]] for key in shard}
 
     def test_record_times_are_the_ticks_end(self, make_parameters: Make, noise: Any) -> None:
         """A record contains as_of, window_start and ce_id of its tick, and its Kafka timestamp is as_of."""
@@ -236,10 +221,3 @@ def test_questions_by_monitor(make_parameters: Make, make_at_times: MakeAt, nois
     ((shard, question),) = Decider(parameters, [0], noise).build_questions(12, LedgerState()).items()
     assert [(first, [*rows]) for first, rows in question.windows] == [(10, [0]), (10, [0, 1])]
     assert (shard, question.times, question.tick) == (0, (parse_instant(NOON),), 12)
-
-
-def test_state_records_the_decided_tick(make_parameters: Make, noise: Any) -> None:
-    """A decided tick is recorded in the state even if it has no records."""
-    state = LedgerState()
-    decide_complete(Decider(make_parameters(watched={}), [0], noise), 5, state)
-    assert state.last_tick == 5

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 import pytest
 
@@ -12,6 +14,7 @@ from monitor.ledger.compute_payment import declare_charges
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import NOT_SIGNED, LedgerTopic, OwnerRecords
+from monitor.ticks.run_partition import PartitionTicks
 from monitor.time.instants import SECOND
 from tests.kit.signed import open_log
 from tests.ticks.deciding import read
@@ -37,6 +40,12 @@ def cut_tick(world: World, tick: int) -> list[OutputRecord]:
         ledger.fold(record, world.parameters.grid)
     world.cut = True
     return list(decision.records[:3])
+
+
+def cut_tick_too_early(world: World) -> None:
+    """Cut tick 99, and let slot 100 be about to close."""
+    cut_tick(world, 99)
+    at(world, 100)
 
 
 @pytest.mark.promise(40)
@@ -76,43 +85,6 @@ def test_rest_that_is_too_late_is_lost(make_world: MakeWorld, caplog: pytest.Log
     assert release.settle_rest(100)
     assert release.decide_tick(100, world.stop)
     assert world.observer.lost_ticks == [(0, 1)]
-
-
-def test_rest_is_given_up_by_the_next_owner(make_world: MakeWorld) -> None:
-    """If the append that gives the rest up fails, nothing is counted, and the partition is taken over again."""
-    world = make_world()
-    cut_tick(world, 99)
-    at(world, 100)
-    release = world.take_partition()
-    world.writers[-1].refused = NO_BROKER
-    assert not release.settle_rest(100)
-    assert release.owner is None
-    assert world.observer.lost_ticks == []
-    assert release.take_over()
-    assert world.observer.lost_ticks == []
-    assert release.settle_rest(100)
-    assert world.observer.lost_answers == 5
-
-
-@pytest.mark.promise(40)
-@pytest.mark.parametrize("committed", [True, False])
-def test_rest_is_counted_once(make_world: MakeWorld, committed: bool) -> None:
-    """If the append that gives the rest up has an unknown outcome, the loss is counted once, after the takeover."""
-    world = make_world()
-    cut_tick(world, 99)
-    at(world, 100)
-    release = world.take_partition()
-    world.writers[-1].unacknowledged = NO_BROKER
-    assert not release.settle_rest(100)
-    assert (release.owner, world.observer.lost_ticks) == (None, [])
-    world.cut = not committed
-    assert release.take_over()
-    assert world.observer.lost_answers == (5 if committed else 0)
-    assert release.settle_rest(100)
-    assert (world.observer.lost_ticks, world.observer.lost_answers) == ([(0, 1)], 5)
-    world.cut = False
-    assert release.take_over()
-    assert world.observer.lost_answers == 5
 
 
 def test_tick_of_the_open_slot_is_not_ahead(make_world: MakeWorld) -> None:
@@ -171,37 +143,54 @@ def test_unsigned_part_is_counted_once(make_world: MakeWorld, caplog: pytest.Log
     assert world.observer.skipped == 0
 
 
+@dataclass(frozen=True)
+class Loss:
+    """How a tick is cut, the step whose append leaves answers out, and the number of lost answers."""
+
+    cut: Callable[[World], object]
+    step: Callable[[PartitionTicks, World], bool]
+    answers: int
+
+
+LOSSES: Final = {
+    "rest": Loss(cut_tick_too_early, lambda release, _: release.settle_rest(100), 5),
+    "unsigned": Loss(cut_signed_tick, lambda release, world: release.decide_tick(99, world.stop), 3),
+}
+
+
 @pytest.mark.promise(40)
-def test_unsigned_part_is_counted_in_the_ledger(make_world: MakeWorld) -> None:
-    """While the append that leaves the unsigned part out is refused, nothing is counted."""
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_refused_append_counts_nothing(make_world: MakeWorld, loss: Loss) -> None:
+    """While the append that leaves answers out is refused, nothing is counted, and a takeover follows."""
     world = make_world()
-    cut_signed_tick(world)
+    loss.cut(world)
     release = world.take_partition()
     world.writers[-1].refused = NO_BROKER
-    assert not release.decide_tick(99, world.stop)
-    assert count_lost(world) == ([], 0)
+    assert not loss.step(release, world)
+    assert (release.owner, count_lost(world)) == (None, ([], 0))
     assert release.take_over()
     assert count_lost(world) == ([], 0)
-    assert release.decide_tick(99, world.stop)
-    assert count_lost(world) == ([(0, 1)], 3)
+    assert loss.step(release, world)
+    assert count_lost(world) == ([(0, 1)], loss.answers)
 
 
 @pytest.mark.promise(40)
-@pytest.mark.parametrize("committed", [True, False])
-def test_unsigned_part_of_unknown_append(make_world: MakeWorld, committed: bool) -> None:
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_append_of_unknown_outcome_is_counted_once(make_world: MakeWorld, loss: Loss, committed: bool) -> None:
     """If that append has an unknown outcome, the loss is counted once: after the takeover, or when it is recorded."""
     world = make_world()
-    cut_signed_tick(world)
+    loss.cut(world)
     release = world.take_partition()
     world.writers[-1].unacknowledged = NO_BROKER
-    assert not release.decide_tick(99, world.stop)
-    assert count_lost(world) == ([], 0)
+    assert not loss.step(release, world)
+    assert (release.owner, count_lost(world)) == (None, ([], 0))
     world.cut = not committed
     assert release.take_over()
-    assert world.observer.lost_answers == (3 if committed else 0)
+    assert world.observer.lost_answers == (loss.answers if committed else 0)
     assert release.settle_rest(100)
-    assert count_lost(world) == ([(0, 1)], 3)
+    assert count_lost(world) == ([(0, 1)], loss.answers)
     world.cut = False
     assert release.take_over()
     assert release.settle_rest(100)
-    assert count_lost(world) == ([(0, 1)], 3)
+    assert count_lost(world) == ([(0, 1)], loss.answers)

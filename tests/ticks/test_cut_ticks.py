@@ -22,7 +22,7 @@ from monitor.errors import UnreachableError
 from monitor.kinds.all_records import read_record
 from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
-from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
+from monitor.kinds.facts_and_questions import Reading
 from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
@@ -34,9 +34,10 @@ from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.time.instants import HOUR, format_instant
 from monitor.time.schedule import Schedule
-from tests.builders import ORIGIN, build_counts, build_since, replace_monitors, select
+from tests.builders import ORIGIN, replace_monitors, select
 from tests.kinds.examples import LENGTHS, measure_lengths
 from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
+from tests.ticks.deciding import read
 
 ANSWERS: Final = 4
 OUTCOMES: Final = ("acknowledged", "committed", "aborted", "cut at 0", "cut at 1", "cut at 3")
@@ -134,21 +135,15 @@ class Service:
 
     def read(self, owner: Owner, tick: int) -> dict[int, Reading]:
         """Return complete readings: two people with consent were at place-0."""
-        people = np.array([2, 0])
+        people, stays = np.array([2, 0]), [(b"1" * 16, 0, 600), (b"2" * 16, 0, 900)]
+        questions = owner.decider.build_questions(tick, owner.state)
         return {
-            shard: Reading(
-                {},
-                COMPLETE_FROM_START,
-                COMPLETE_FROM_START,
-                NEVER,
-                0,
-                build_counts(question, lambda _: 2),
-                dict.fromkeys(question.times, people),
-                consenting=dict.fromkeys(question.consenting, people),
-                since=build_since(question, lambda _: 2),
-                stays={time: [(b"1" * 16, 0, 600), (b"2" * 16, 0, 900)] for time in question.stays},
+            shard: replace(
+                reading,
+                consenting=dict.fromkeys(questions[shard].consenting, people),
+                stays=dict.fromkeys(questions[shard].stays, stays),
             )
-            for shard, question in owner.decider.build_questions(tick, owner.state).items()
+            for shard, reading in read(questions, 2, present=people.tolist()).items()
         }
 
     def step(self, owner: Owner, late: bool = False) -> None:

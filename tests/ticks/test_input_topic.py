@@ -1,4 +1,4 @@
-"""End offsets of the input topic, and checks of both topics, on a real Kafka."""
+"""End offsets of the input topic, checks of both topics, and closing while a broker hangs, on a real Kafka."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final, cast
 
 import pytest
 from kafka import OffsetSpec, TopicPartition
@@ -17,17 +19,22 @@ from kafka.errors import KafkaTimeoutError
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
+from monitor.operate.servers import EmbeddedKafka
 from monitor.ticks.collect_answers import Decision
 from monitor.ticks.input_topic import InputTopic
+from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.time.clock import SteppedClock
 from tests.ingest import crafted
-from tests.kit.topics import recreate_topic
-from tests.ticks.owning import decide
-from tests.ticks.worlds import reading_instant
+from tests.kit.topics import create_topic, recreate_topic
+from tests.ticks.deciding import decide
+from tests.ticks.worlds import World, reading_instant
+from tests.topic_fixtures import read_topic_id
 
 Open = Callable[..., tuple[str, InputTopic]]
 Put = Callable[[str, int, int], None]
+LIMIT_SECONDS: Final = 0.5
+SLACK_SECONDS: Final = 3.0  # on a busy machine; a request that hangs fails after ten seconds
 
 
 @pytest.fixture
@@ -48,13 +55,6 @@ def open_input(
             return name, opened.enter_context(closing(InputTopic(connections, name, topic_id, output)))
 
         yield create
-
-
-@pytest.fixture
-def shared_admin(admin: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The admin client that the readers use, for tests that change what it answers."""
-    monkeypatch.setattr(KafkaConnections, "create_admin", lambda _: admin)
-    return admin
 
 
 @pytest.mark.promise(40)
@@ -140,6 +140,7 @@ def test_added_partition_appears_at_once(
     assert topic.read_end_offsets() == {0: 0, 1: 0}
     put(name, 1, 4)
     assert topic.read_end_offsets() == {0: 0, 1: 4}
+    assert topic.most_partitions == 2, "a listing with fewer is refused from now on"
 
 
 @pytest.mark.promise(5)
@@ -162,36 +163,10 @@ def test_too_few_partitions_are_refused(open_input: Open, admin: Any, eventually
     assert topic.most_partitions == 2
 
 
-def test_shrinking_listing_is_refused(open_input: Open, shared_admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions are never removed, so a listing shorter than the longest one is refused."""
-    _, topic = open_input(3)
-    assert sorted(topic.read_end_offsets()) == [0, 1, 2]
-    assert topic.most_partitions == 3
-    describe = shared_admin.describe_topics
-
-    def lagging(names: list[str]) -> Any:
-        found = describe(names)
-        found[0]["partitions"] = found[0]["partitions"][:2]
-        return found
-
-    monkeypatch.setattr(shared_admin, "describe_topics", lagging)
-    with pytest.raises(UnreachableError, match="lists 2 partitions"):
-        topic.read_end_offsets()
-
-
-def test_threads_share_end_offsets(open_input: Open, put: Put) -> None:
-    """The first partition thread reads the end offsets of a tick, and the others use them."""
-    name, topic = open_input()
-    assert topic.read_end_offsets_at(7) == {0: 0}
-    put(name, 0, 2)
-    assert topic.read_end_offsets_at(7) == {0: 0}
-    assert topic.read_end_offsets_at(8) == {0: 2}
-
-
 @pytest.mark.promise(5)
-def test_corrected_clock_reads_end_offsets_again(open_input: Open, put: Put) -> None:
+def test_end_offsets_belong_to_one_tick(open_input: Open, put: Put) -> None:
     """
-    After a clock that was ahead is corrected, end offsets are read again for the earlier tick.
+    The partition threads share the end offsets of a tick; for an earlier tick, they are read again.
 
         clock       tick 70 (ahead)     tick 61 (corrected)
         records     0                   2: both count at tick 61
@@ -199,16 +174,18 @@ def test_corrected_clock_reads_end_offsets_again(open_input: Open, put: Put) -> 
     name, topic = open_input()
     assert topic.read_end_offsets_at(70) == {0: 0}
     put(name, 0, 2)
+    assert topic.read_end_offsets_at(70) == {0: 0}
     assert topic.read_end_offsets_at(61) == {0: 2}
 
 
 def test_waiting_threads_share_one_failure(
-    open_input: Open, shared_admin: Any, eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    open_input: Open, admin: Any, eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threads that wait for a failing request fail with it.
 
     One hanging broker must not delay them one after the other.
     """
+    monkeypatch.setattr(KafkaConnections, "create_admin", lambda _: admin)
     _, topic = open_input()
     calls: list[int] = []
     began: list[float] = []
@@ -223,7 +200,7 @@ def test_waiting_threads_share_one_failure(
         answering.wait(20)
         raise KafkaTimeoutError("no answer")
 
-    shared_admin.describe_topics = hanging
+    admin.describe_topics = hanging
     monkeypatch.setattr("monitor.ticks.input_topic.time", SimpleNamespace(monotonic=monotonic))
     with ThreadPoolExecutor(5) as pool:
         waiting = [pool.submit(topic.read_end_offsets_at, 7) for _ in range(5)]
@@ -234,19 +211,19 @@ def test_waiting_threads_share_one_failure(
     assert len(errors) == 5
     assert len(set(errors)) == 1
     assert "did not answer in time" in errors[0]
-    del shared_admin.describe_topics
+    del admin.describe_topics
     assert topic.read_end_offsets_at(7) == {0: 0}
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, 3])
 def test_recreated_input_is_reported(partitions: int, open_input: Open, connections: KafkaConnections) -> None:
     """A re-created input, which has another id, is reported at each call, for any number of partitions."""
     name, topic = open_input(2)
     assert topic.read_end_offsets() == {0: 0, 1: 0}
     recreate_topic(connections, name, partitions)
-    for _ in range(2):
+    for ask in (topic.read_end_offsets, topic.require_same, topic.read_end_offsets):
         with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or re-created"):
-            topic.read_end_offsets()
+            ask()
 
 
 def test_deleted_input_is_reported(open_input: Open, admin: Any, eventually: Callable[..., Any]) -> None:
@@ -255,8 +232,9 @@ def test_deleted_input_is_reported(open_input: Open, admin: Any, eventually: Cal
     topic.read_end_offsets()
     admin.delete_topics([name])
     eventually(lambda: name not in admin.list_topics())
-    with pytest.raises(InputChangedError):
-        topic.read_end_offsets()
+    for ask in (topic.read_end_offsets, topic.require_same):
+        with pytest.raises(InputChangedError):
+            ask()
 
 
 def test_recreated_ledger_is_reported(open_input: Open, ledger: tuple[str, str], connections: KafkaConnections) -> None:
@@ -271,3 +249,66 @@ def test_recreated_ledger_is_reported(open_input: Open, ledger: tuple[str, str],
     for ask in (topic.read_end_offsets, topic.require_same):
         with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or re-created"):
             ask()
+
+
+@pytest.fixture
+def own_kafka(kafka: object) -> Iterator[EmbeddedKafka]:
+    """A Kafka that a test may pause."""
+    with EmbeddedKafka() as server:
+        yield server
+        server.resume()
+
+
+@pytest.fixture
+def paused_input(own_kafka: EmbeddedKafka) -> Iterator[InputTopic]:
+    """The input topic of a service, which has read its end offsets once."""
+    connections = KafkaConnections((own_kafka.bootstrap_servers,))
+    for name in ("visits", "alerts"):
+        create_topic(connections, name)
+    with closing(connections.create_admin()) as admin:
+        topic_id, ledger_id = (read_topic_id(admin, name) for name in ("visits", "alerts"))
+    with closing(InputTopic(connections, "visits", topic_id, ("alerts", ledger_id))) as topic:
+        assert topic.read_end_offsets() == {0: 0}
+        yield topic
+
+
+def has_stopped(pid: int) -> bool:
+    """Return whether all threads of a process have stopped, after SIGSTOP."""
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
+def test_closing_takes_no_longer_than_its_limit(
+    own_kafka: EmbeddedKafka,
+    paused_input: InputTopic,
+    make_world: Callable[..., World],
+    in_thread: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    """A loop whose topic check hangs closes within its limit, and the check ends, because its client is closed."""
+    world = make_world()
+    loop = TickLoop(replace(world.context, input_topic=paused_input), world.take_over, cast("Any", world), 1)
+    own_kafka.pause()
+    eventually(lambda: has_stopped(own_kafka.pid))
+    checking = in_thread(loop.check_topics)
+    eventually(paused_input._lock.locked)  # noqa: SLF001  # nothing else shows that a request waits
+    began = time.monotonic()
+    loop.close(LIMIT_SECONDS)
+    assert time.monotonic() - began < LIMIT_SECONDS + SLACK_SECONDS
+    checking.join(SLACK_SECONDS)
+    assert not checking.is_alive()
+
+
+def test_closed_topic_opens_no_client(paused_input: InputTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After it was closed, the input topic refuses requests, and opens no other client."""
+    paused_input.close()
+    opened: list[KafkaConnections] = []
+    monkeypatch.setattr(KafkaConnections, "create_admin", opened.append)
+    for request in (
+        lambda: paused_input.find_undecided([0], 7, 0),
+        paused_input.read_end_offsets,
+        paused_input.require_same,
+    ):
+        with pytest.raises(UnreachableError, match="closed"):
+            request()
+    assert opened == []

@@ -1,23 +1,28 @@
-"""Owners of ledger partitions on a real Kafka: the ticks that they decide, and their owner records."""
+"""Owners of ledger partitions on a real Kafka: their ticks and records, and what follows a fence or a failed append."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from monitor.errors import LedgerError
+from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
-from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
-from monitor.store.hashing import PersonHasher
+from monitor.ledger.append_to_ledger import Writer
+from monitor.ledger.read_ledger import read_partition
+from monitor.records.output_records import OutputRecord
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.time.clock import SteppedClock
-from tests.ticks.owning import at, decide, ledger, list_kinds, read_owner_values
+from tests.kit.topics import recreate_topic
+from tests.ticks.deciding import at, decide, ledger, list_kinds, read_owner_values
+from tests.ticks.worlds import reading_instant
 
 Make = Callable[..., Parameters]
+MakeSite = Callable[..., Any]
 MakeLedger = Callable[..., LedgerTopic]
 TakeOver = Callable[..., Owner]
 
@@ -103,13 +108,87 @@ def test_more_input_partitions_are_recorded(
     assert terms.input_partitions == 5
 
 
-@pytest.mark.promise(23)
-def test_published_fingerprint_hides_the_key(make_parameters: Make) -> None:
-    """The published fingerprint does not depend on the person key, so it can't confirm a guess."""
+@pytest.mark.promise(30)
+def test_fenced_owner_takes_over_again(
+    make_site: MakeSite, make_parameters: Make, clock: SteppedClock, connections: KafkaConnections
+) -> None:
+    """A fenced instance takes over again and decides the remaining ticks."""
     parameters = make_parameters()
-    digests = [PersonHasher(key * 32).key_digest for key in (b"a", b"b")]
-    assert len({compute_fingerprint(parameters, digest, "t") for digest in digests}) == 2
-    published = compute_published_fingerprint(parameters, "t")
-    assert published not in {compute_fingerprint(parameters, digest, "t") for digest in digests}
-    assert published != compute_published_fingerprint(parameters, "re-created")
-    assert published != compute_published_fingerprint(make_parameters(window=9), "t")
+    first = make_site(parameters, clock)
+    second = make_site(parameters, clock, first.place)
+    assert first.release.take_over()
+    assert second.release.take_over()
+    clock.move_to(reading_instant(parameters, 0))
+    assert not first.tick(0)
+    assert first.release.owner is None
+    assert first.observer.ticks == []
+    assert second.tick(0)
+    assert first.release.take_over()
+    clock.move_to(reading_instant(parameters, 1))
+    assert first.release.find_next_tick() == 1
+    assert not first.tick(0)
+    assert first.tick(1)
+    assert [json.loads(record.value)["tick"] for record in first.release.last_records] == [1, 1, 1]
+    answers = [kind for kind in list_kinds(ledger(connections, first.place)) if kind.isdigit()]
+    assert answers == [*"000", *"000", *"111"], "tick 0, its bytes again by the takeover, tick 1"
+
+
+@pytest.mark.promise(28)
+def test_unknown_outcome_is_never_drawn_again(
+    make_site: MakeSite,
+    make_parameters: Make,
+    clock: SteppedClock,
+    connections: KafkaConnections,
+    noise: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    If the acknowledgement of tick 0 is lost, the takeover repeats its bytes; a new draw would be another answer.
+
+        draw      0          9
+        append    sent, ?    -     taken over again: the same bytes once more (docs/rules.md, rule 4)
+    """
+    parameters = make_parameters(places=1)
+    site = make_site(parameters, clock)
+    noise.script = [0, 9, 9]
+    site.release.take_over()
+    append = Writer.append
+
+    def unacknowledged(writer: Writer, records: Sequence[OutputRecord], within: float) -> int:
+        append(writer, records, within)
+        monkeypatch.setattr(Writer, "append", append)  # once
+        raise UnreachableError("no broker answers")
+
+    monkeypatch.setattr(Writer, "append", unacknowledged)
+    clock.move_to(reading_instant(parameters, 0))
+    assert not site.tick(0)
+    assert site.release.take_over()
+    assert site.release.find_next_tick() == 1
+    assert not site.tick(0)
+    answers: dict[bytes, set[OutputRecord]] = {}
+    for _, record in read_partition(connections, site.place.topic, 0):
+        answers.setdefault(dict(record.headers)["ce_id"], set()).add(record)
+    assert {len(records) for records in answers.values()} == {1}
+    assert list_kinds(ledger(connections, site.place)) == ["ledger", "owner", "0", "owner", "0"]
+    assert len(noise.drawn) == 1
+
+
+@pytest.mark.promise(32)
+def test_recreated_ledger_gets_no_answers(
+    make_site: MakeSite,
+    make_parameters: Make,
+    clock: SteppedClock,
+    admin: Any,
+    connections: KafkaConnections,
+) -> None:
+    """A re-created ledger ends the tick, and no answer gets into it: its fence belongs to the new topic id."""
+    parameters = make_parameters()
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    clock.move_to(reading_instant(parameters, 0))
+    assert site.tick(0)
+    recreate_topic(connections, site.place.topic)
+    clock.move_to(reading_instant(parameters, 1))
+    with pytest.raises(LedgerChangedError):
+        site.tick(1)
+    assert list(read_partition(connections, site.place.topic, 0)) == []

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
-from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.ticks.run_partition import LONGEST_WAIT, NEAR_RELEASE
 from monitor.time.instants import HOUR, MINUTE, SECOND
-from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import RunningClock, World, release_instant
 
 MakeWorld = Callable[..., World]
@@ -26,17 +24,6 @@ def at(world: World, tick: int, after: int = SECOND) -> None:
 
 
 class TestNextTick:
-    def test_empty_ledger_starts_with_the_takeover(self, make_world: MakeWorld) -> None:
-        """In an empty ledger the first tick is that of the takeover's slot."""
-        world = make_world()
-        release = world.take_partition()
-        assert release.find_next_tick() == 100
-        at(world, 100)
-        assert release.find_next_tick() == 100
-        assert release.decide_tick(100, world.stop)
-        assert release.find_next_tick() == 101
-        assert world.statuses_by_tick() == [(100, ["safe"])]
-
     @pytest.mark.promise(40)
     def test_killed_first_owner_leaves_its_tick(self, make_world: MakeWorld) -> None:
         """
@@ -79,39 +66,6 @@ class TestNextTick:
         world.clock.step = 0
         at(world, 99, after)
         assert world.take_partition().find_next_tick() == expected
-
-    @pytest.mark.promise(40)
-    def test_late_count_equals_timely_count(self, make_world: MakeWorld) -> None:
-        """
-        A tick that is counted late has the same counts: two people come in slot 100, two more in slot 101, T = 2.
-
-            slot            100      101                    102
-            reports         2 at 1   2 at 2
-            counted at once          tick 100: 1 noisy      tick 101: 2 noisy
-            by a successor               late: the same
-        """
-        published = []
-        for late in (SECOND, 50 * MINUTE):
-            world = make_world()
-            world.publish_up_to(99)
-            release = world.take_partition()
-            world.store.write(
-                [OffsetRange(0, 0, 1)], {0: pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})}
-            )
-            at(world, 100)
-            world.store.write(
-                [OffsetRange(0, 1, 2)], {0: pack_shard_facts(101, {2: [(b"a" * 16, 101), (b"b" * 16, 101)]})}
-            )
-            if late > MINUTE:
-                release.close()
-                at(world, 100, late)
-                release = world.take_partition()
-            assert release.decide_tick(100, world.stop)
-            at(world, 101)
-            assert release.decide_tick(101, world.stop)
-            published.append([dict(answers) for writer in world.writers for _, answers in writer.published])
-        assert published[0] == published[1]
-        assert [answers["stations", "noisy_count"] for answers in published[0]] == [1, 1]
 
 
 class TestReleaseTime:

@@ -1,4 +1,4 @@
-"""Which earlier noisy counts a signed tick repeats: every order of crashes, takeovers and forgeries, without Kafka."""
+"""What a signed tick and a takeover repeat: every order of crashes, takeovers and forgeries, without Kafka."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from monitor.kinds.over_time.keys_and_parameters import OverTime
 from monitor.kinds.over_time.record import OVER_TIME
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
+from monitor.ledger.sign_ticks import SignedLog
 from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.records.checkpoints import CHECKPOINT
 from monitor.records.output_records import OutputRecord, make_record
+from monitor.records.signed_notes import Signer
 from monitor.records.unknown_causes import NOT_SIGNED
 from monitor.ticks.collect_answers import Decider, Decision
 from tests.builders import select, write_answer
-from tests.kit.signed import SIGNER, TOPIC_ID, open_log, publish
+from tests.kit.signed import SIGNER, TOPIC_ID, make_answers, open_log, publish, sign
 from tests.ticks.deciding import ONE, decide_complete, statuses, value_of
 
 FIRST: Final = 12
@@ -258,3 +260,40 @@ def test_forged_mark_never_changes_a_signed_one(parameters: Parameters, noise: N
         [(FIRST + 4, FIRST + 6)],
     ]
     assert repeated[0][0]["noisy_count"] == 2
+
+
+def take_over(records: Sequence[OutputRecord]) -> tuple[SignedLog, Sequence[OutputRecord]]:
+    """Read a ledger of ticks that begin with tick 0, as an owner does. Return the log and the records to repeat."""
+    log, last = open_log(), 0
+    answers: dict[object, OutputRecord] = {}
+    for record in records:
+        if dict(record.headers)["ce_type"] == CHECKPOINT.encode():
+            log.read(record, last, list(answers.values()))
+            continue
+        tick = int(record.value.split()[0])
+        answers = answers if tick == last else {}
+        last = tick
+        answers[dict(record.headers)["ce_id"]] = record
+    return log, log.choose_repeated(last, list(answers.values()))
+
+
+def test_forged_tick_is_not_signed() -> None:
+    """Answers that somebody else wrote while no owner ran are neither repeated nor signed."""
+    first = sign(open_log(), 0)
+    log, repeated = take_over([*first, *make_answers(1, draw=99)])
+    assert repeated == ()
+    verification = Verification(SIGNER.verifier, TOPIC_ID)
+    verification.check(publish([*first, *sign(log, 2)]))
+    assert not verification.problem
+
+
+def test_tick_of_another_key_is_repeated() -> None:
+    """If the key is changed, the last tick is repeated with its checkpoint, which subscribers of the old key need."""
+    last = sign(open_log(Signer("example.org/old", bytes(range(1, 33)))), 0)
+    assert list(take_over(last)[1]) == last
+
+
+def test_forged_answer_is_not_repeated() -> None:
+    """An answer that somebody else added to the last tick is not repeated with it."""
+    first = sign(open_log(), 0)
+    assert list(take_over([*first, *make_answers(0, draw=99)[:1]])[1]) == first

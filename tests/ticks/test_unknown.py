@@ -7,30 +7,28 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, Final
 
 import pytest
 
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.counts_of_a_tick import Evidence
 from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.kinds.hot_spots.keys_and_parameters import HotSpots
 from monitor.kinds.parameters import Parameters
-from monitor.ledger.ledger_state import LedgerState
+from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.records.unknown_causes import (
     CAUSES,
     FACTS_MISSING,
     INPUT_BEHIND,
-    LATE,
     LEDGER_LOST,
     count_causes,
     explain,
 )
 from monitor.ticks.collect_answers import Decider, Decision
 from monitor.ticks.tick_reports import TickReports
-from monitor.time.clock import SystemClock
 from monitor.time.instants import HOUR, SECOND, parse_instant
 from monitor.time.schedule import Schedule
 from tests.builders import replace_monitors, select
@@ -98,47 +96,27 @@ def test_same_causes_are_logged_once(make_world: Callable[..., World], caplog: p
     assert world.observer.causes == [{INPUT_BEHIND: 1}] * 2
 
 
-def test_unreachable_store_is_named(make_closed_site: MakeSite) -> None:
-    """A shard that Redis did not return is unknown because of the store, and what it lacks is not known."""
+@pytest.mark.parametrize(
+    ("asked", "request_", "cause"),
+    [("windows", "read", "store_unreachable"), ("context.input_topic", "read_end_offsets_at", "kafka_unreachable")],
+)
+def test_unreachable_server_is_named(
+    asked: str, request_: str, cause: str, make_closed_site: MakeSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Redis returns no reading, or Kafka no end offsets, the tick is unknown because of this server.
+
+    What the shard lacks is not known.
+    """
     site = make_closed_site()
 
-    class Away:
-        def read(self, _questions: Any) -> Any:
-            raise UnreachableError("Redis does not answer")
+    def away(_: Any) -> Any:
+        raise UnreachableError("no answer")
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(site.windows, name)
-
-    site.replace_release(store=Away())
+    monkeypatch.setattr(attrgetter(asked)(site), request_, away)
     assert site.tick_at_release()
     assert site.statuses() == ["unknown"] * 3
-    assert site.observer.causes == [{"store_unreachable": 1}]
+    assert site.observer.causes == [{cause: 1}]
     assert site.observer.missing_records == {}
-
-
-def test_unreachable_kafka_is_named(make_closed_site: MakeSite) -> None:
-    """A tick whose end offsets Kafka did not return is unknown because of Kafka."""
-    site = make_closed_site()
-
-    class Away:
-        def read_end_offsets_at(self, _tick: int) -> Any:
-            raise UnreachableError("Kafka does not answer")
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(site.context.input_topic, name)
-
-    site.replace_release(input_topic=Away())
-    assert site.tick_at_release()
-    assert site.observer.causes == [{"kafka_unreachable": 1}]
-
-
-def test_late_facts_are_named(make_closed_site: MakeSite) -> None:
-    """Facts that are complete only after the release time are late, and lack no record."""
-    site = make_closed_site(90)
-    site.windows.write([OffsetRange(0, 0, 3)], {})  # records after the end offsets belong to a later tick
-    assert site.tick_at_release()
-    assert site.observer.causes == [{LATE: 1}]
-    assert site.observer.missing_records == {0: 0, 1: 0}
 
 
 def test_missing_facts_count_by_shard(make_parameters: Make, noise: Any) -> None:
@@ -167,25 +145,17 @@ def test_paused_shard_has_no_cause(make_parameters: Make, noise: Any) -> None:
     assert decision.unknown == set()
 
 
-def test_lost_ledger_is_named(
-    make_closed_site: MakeSite, make_ledger: Callable[..., Any], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "lost",
+    [{"terms": OwnerTerms("town", 1, lost_at=parse_instant(NOON) + 1)}, {"expired_until": parse_instant(NOON) + 1}],
+    ids=["lost", "expired"],
+)
+def test_lost_ledger_counts_by_shard(
+    lost: dict[str, Any], make_parameters: Make, make_at_times: Callable[..., Any], noise: Any
 ) -> None:
-    """A designated time before the loss of the ledger is unknown because of the ledger."""
-    time = SystemClock().now() - HOUR // 2  # in slot 0
-    noon = AtTimes("noon", Schedule((time,)), Fraction(1), 2, 2 * HOUR)
-    site = make_closed_site(10, make_ledger(lost_at=time + 1), over_time=(), at_times=(noon,))
-    with caplog.at_level(logging.WARNING, "monitor.ticks.tick_reports"):
-        assert site.tick_at_release()
-    assert site.statuses() == ["unknown"]
-    assert site.observer.causes == [{LEDGER_LOST: 1}]
-    assert caplog.messages[-1].endswith("earlier answers about a designated time were lost with the ledger, or expired")
-
-
-def test_expired_ledger_counts_by_shard(make_parameters: Make, make_at_times: Callable[..., Any], noise: Any) -> None:
-    """A designated time before the last expired record is unknown because of the ledger, in each shard."""
+    """A designated time before the loss of the ledger, or before an expired record, is unknown in each shard."""
     parameters = make_parameters(places=8, shards=4, watched={}, at_times=(make_at_times("noon", NOON),))
-    expired = LedgerState(expired_until=parse_instant(NOON) + 1)
-    decision = decide_complete(Decider(parameters, [1, 2], noise), 12, expired)
+    decision = decide_complete(Decider(parameters, [1, 2], noise), 12, LedgerState(**lost))
     assert decision.answers == {("noon", "unknown"): 2}
     assert count_causes((), decision.unknown) == {LEDGER_LOST: 2}
 

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.kinds.all_records import read_record
 from monitor.kinds.counts_of_a_tick import Evidence
-from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, BucketCount, Question, Reading
+from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, BucketCount, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.ledger.compute_payment import PeriodPayments, declare_charges
@@ -21,8 +21,9 @@ from monitor.privacy.upper_bound import BucketRule, compute_most_numbers
 from monitor.records.output_records import OutputRecord
 from monitor.records.unknown_causes import FACTS_MISSING, LEDGER_LOST
 from monitor.ticks.collect_answers import Decider
-from tests.builders import build_counts, build_parameters, watch
+from tests.builders import build_parameters, watch
 from tests.kit.signed import open_log
+from tests.ticks.deciding import read as read_nobody
 from tests.ticks.deciding import value_of
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
@@ -41,17 +42,8 @@ def read(
 ) -> dict[int, Reading]:
     """Return readings with the counts of `VISITS`, from the definition."""
     return {
-        shard: Reading(
-            progress={0: 1},
-            complete_from=complete_from,
-            evicted_before=COMPLETE_FROM_START,
-            times_evicted_until=NEVER,
-            time=0,
-            counts=build_counts(question, lambda _row: 0),
-            present={},
-            buckets={asked: count(asked, rule) for asked in question.buckets},
-        )
-        for shard, question in questions.items()
+        shard: replace(reading, buckets={asked: count(asked, rule) for asked in questions[shard].buckets})
+        for shard, reading in read_nobody(questions, complete_from=complete_from).items()
     }
 
 

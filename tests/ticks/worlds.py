@@ -16,7 +16,6 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState, OwnerTerms
 from monitor.observe.update_service_metrics import Metrics
 from monitor.records.output_records import OutputRecord
-from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal
 from monitor.ticks.loop import TickLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
@@ -27,22 +26,6 @@ from monitor.time.clock import SteppedClock
 from monitor.time.instants import MILLISECOND, SECOND, parse_instant
 from monitor.time.slot_grid import SlotGrid
 from tests.store.memory import MemoryWindows
-
-
-@dataclass
-class FrozenClock:
-    """A real clock that stands still at an instant chosen by the test."""
-
-    instant: int
-
-    def now(self) -> int:
-        return self.instant
-
-    def elapsed(self) -> float:
-        return self.instant / SECOND
-
-    def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # returns at once
-        return True
 
 
 class RunningClock:
@@ -86,7 +69,6 @@ class RecordingObserver(Metrics):
         self.refusals: list[int] = []
         self.forgotten: list[int] = []
         self.takeovers: list[str] = []
-        self.delays: list[float] = []
         self.causes: list[dict[str, int]] = []
         self.missing_records: dict[int, int] = {}
 
@@ -113,10 +95,6 @@ class RecordingObserver(Metrics):
     def forget_partition(self, partition: int) -> None:
         self.forgotten.append(partition)
 
-    def observe_tick(self, seconds: float, delay_seconds: float) -> None:
-        assert seconds >= 0
-        self.delays.append(delay_seconds)
-
     def count_unknown(self, shards: Mapping[str, int]) -> None:
         self.causes.append(dict(shards))
 
@@ -125,29 +103,6 @@ class RecordingObserver(Metrics):
 
     def count_recovery(self, cause: str) -> None:
         self.takeovers.append(cause)
-
-
-@dataclass
-class FixedOwnership:
-    """The ownership that the test sets."""
-
-    owned: frozenset[int] = frozenset({0})
-    joined: bool = True
-
-
-class SpiedWindows:
-    """Windows that record the questions of all reads."""
-
-    def __init__(self, windows: RedisStore) -> None:
-        self._windows = windows
-        self.asked: list[Mapping[int, Question]] = []
-
-    def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        self.asked.append(questions)
-        return self._windows.read(questions)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._windows, name)
 
 
 class FakeStore(MemoryWindows):

@@ -7,11 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.owner import LedgerTopic
 from monitor.time.clock import SteppedClock
-from tests.builders import build_counts
-from tests.ticks import owning
+from tests.ticks import deciding
 from tests.topic_fixtures import TopicSet
 
 
@@ -28,13 +26,7 @@ def published(topic_set: TopicSet) -> Callable[..., None]:
         place = LedgerTopic(ledger, topics[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
         clock = SteppedClock(parameters.grid.start(tick))
         for partition in range(ledger_partitions):
-            with closing(owning.own(topic_set.connections, place, partition, parameters, clock)) as owner:
-                readings = {
-                    shard: Reading(
-                        {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: 10), {}
-                    )
-                    for shard, question in owner.decider.build_questions(tick, owner.state).items()
-                }
-                owning.publish(owner, tick, readings)
+            with closing(deciding.own(topic_set.connections, place, partition, parameters, clock)) as owner:
+                deciding.decide(owner, tick, people=10)
 
     return publish

@@ -24,7 +24,7 @@ from monitor.ticks.owner import LedgerTopic
 from monitor.time.clock import SteppedClock, SystemClock
 from monitor.time.instants import HOUR, SECOND, format_instant
 from tests.kit.topics import create_topic
-from tests.ticks.owning import own, publish
+from tests.ticks.deciding import own, publish
 from tests.topic_fixtures import TopicSet
 
 
