@@ -79,18 +79,6 @@ def test_dead_letters_precede_progress(world: World, drain: Drain) -> None:
     assert world.windows.read_progress() == [{0: 2}] * 4
 
 
-def test_offsets_are_committed(
-    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
-) -> None:
-    """Offsets are committed to Kafka for lag tools."""
-    monkeypatch.setattr(reader_module, "COMMIT_SECONDS", 0.05)
-    world.create()
-    world.put(persons(7))
-    reader = world.reader()
-    drain(world, reader)
-    eventually(lambda: (reader.step(20), read_committed(world) == {0: 7})[1])
-
-
 def test_lag_includes_unwritten_records(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While every write fails, the lag includes the records that were read and not written."""
     monkeypatch.setattr(reader_module, "LAG_SECONDS", 0.0)
@@ -108,7 +96,11 @@ def test_lag_includes_unwritten_records(world: World, monkeypatch: pytest.Monkey
 
 
 def test_lag_includes_hidden_records(world: World, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
-    """The lag is 5 while an open transaction hides five records, and 0 after it is committed, or aborted."""
+    """
+    The lag is 5 while an open transaction hides five records, and 0 after it is committed, or aborted.
+
+    Progress skips the aborted records and both markers: 2 visits, 5 of each transaction, and 2 markers.
+    """
     monkeypatch.setattr(reader_module, "LAG_SECONDS", 0.0)
     world.create()
     world.put(persons(2))
@@ -124,12 +116,15 @@ def test_lag_includes_hidden_records(world: World, monkeypatch: pytest.MonkeyPat
         producer.init_transactions()
         for end in (producer.commit_transaction, producer.abort_transaction):
             producer.begin_transaction()
-            for person in persons(5):
+            for person in persons(5, end.__name__):
                 producer.send(world.topic, value=world.visit(person), partition=0, timestamp_ms=stamp)
             producer.flush()
             eventually(lambda: has_lag(5), 30)
             end()
             eventually(lambda: has_lag(0), 30)
+    assert world.ends() == {0: 14}
+    assert world.windows.read_progress() == [{0: 14}] * 4
+    assert world.count("inn", NOW_SLOT) == 7
 
 
 def test_pending_write_is_not_committed(
@@ -148,28 +143,6 @@ def test_pending_write_is_not_committed(
     drain(world, reader)
     reader.step(20)
     assert commits[-1] == {0: 4}
-
-
-def test_aborted_records_are_skipped(world: World, drain: Drain) -> None:
-    """Progress skips aborted and control records.
-
-    3 visits, 2 aborted ones, a marker, 1 visit and a marker end at offset 8.
-    """
-    world.create()
-    world.put(persons(3, "a"))
-    with closing(world.connections.create_producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
-        producer.init_transactions()
-        stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
-        for label, number in (("aborted", 2), ("committed", 1)):
-            producer.begin_transaction()
-            for person in persons(number, label):
-                producer.send(world.topic, value=world.visit(person), partition=0, timestamp_ms=stamp)
-            producer.flush()
-            (producer.abort_transaction if label == "aborted" else producer.commit_transaction)()
-    drain(world, world.reader())
-    assert world.ends() == {0: 8}
-    assert world.windows.read_progress() == [{0: 8}] * 4
-    assert world.count("inn", NOW_SLOT) == 4
 
 
 def test_transaction_end_on_a_quiet_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:

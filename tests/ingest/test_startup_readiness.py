@@ -1,9 +1,10 @@
-"""When an instance is ready, on a real Kafka and with progress that the tests set."""
+"""When an instance is ready: on a real Kafka with progress that the tests set, and on a Kafka that does not answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,9 @@ from monitor.errors import UnreachableError
 from monitor.ingest.startup_readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kinds.parameters import Parameters
+from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
 from monitor.time.clock import SystemClock
+from tests.ingest.world import World
 from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 from tests.store.memory import MemoryWindows
@@ -101,3 +104,35 @@ def test_missing_topic_is_reported(connections: KafkaConnections, parameters: Pa
         readiness.look()
     assert readiness.waiting.startswith("reading the input: the progress is not known now: Kafka lists no")
     assert not readiness.ready
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[EmbeddedKafka]:
+    """A Kafka that a test may pause."""
+    with EmbeddedKafka() as server:
+        yield server
+        server.resume()
+
+
+def test_silent_broker_is_reported(
+    own_kafka: EmbeddedKafka,
+    store: EmbeddedValkey,
+    parameters: Parameters,
+    topic: Callable[[str], str],
+    eventually: Callable[..., Any],
+) -> None:
+    """The reader is not ready while Kafka is silent, and ready again afterwards.
+
+    Kafka     answers    paused                       answers
+    reader    ready      waits: Kafka does not …      ready
+    """
+    world = World(own_kafka, store, parameters, topic("visits"))
+    world.create()
+    reasons: list[str] = []
+    with world.running(reasons.append):
+        eventually(lambda: world.source.positions and reasons and reasons[-1] == "", 30)
+        own_kafka.pause()
+        eventually(lambda: "Kafka does not return the ends" in reasons[-1], 20)
+        own_kafka.resume()
+        eventually(lambda: reasons[-1] == "", 30)
+    world.close()

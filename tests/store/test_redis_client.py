@@ -1,16 +1,24 @@
-"""Translated errors of a server: transient or permanent, without commands and credentials."""
+"""Connections to servers and clusters, and their errors: transient or permanent, without commands and credentials."""
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
+import redis
 from redis import exceptions
 from redis.cluster import RedisCluster
+from redis.credentials import UsernamePasswordCredentialProvider
 
 from monitor.errors import FailedError, StoreError, UnreachableError
+from monitor.kinds.facts_and_questions import OffsetRange
+from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey, ValkeySettings
+from monitor.operate.servers.ports import LOOPBACK
 from monitor.store.redis_client import (
     RedisAddress,
     create_client,
@@ -19,9 +27,10 @@ from monitor.store.redis_client import (
     read_server_time,
     translate_error,
 )
-from monitor.time.clock import SystemClock
-from monitor.time.instants import SECOND
+from monitor.store.redis_store import RedisStore
+from tests.store.packed import pack_shard_facts
 
+ANN = b"a" * 16
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
 ERRORS: list[tuple[Exception, type[FailedError], str]] = [
     (exceptions.OutOfMemoryError(f"{COMMAND}command not allowed"), UnreachableError, "out of memory"),
@@ -134,10 +143,84 @@ def test_socket_of_the_file_system(valkey: EmbeddedValkey, tmp_path_factory: pyt
             read_server_time(client)
 
 
-@pytest.mark.parametrize("kind", ["valkey", "valkey_cluster"])
-def test_server_time(request: pytest.FixtureRequest, kind: str) -> None:
-    """A server and a cluster return the present instant."""
-    server: EmbeddedValkey = request.getfixturevalue(kind)
-    before = SystemClock().now()
-    with closing(create_client(RedisAddress(server.url, cluster=kind == "valkey_cluster"))) as client:
-        assert before - SECOND <= read_server_time(client) <= SystemClock().now() + SECOND
+def test_replica(valkey: EmbeddedValkey, open_windows: Callable[..., RedisStore]) -> None:
+    """A replica is refused, and the error names the cause."""
+    port = valkey.url.removesuffix("/0").rpartition(":")[2]
+    with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
+        windows = open_windows(replica)
+        with pytest.raises(UnreachableError, match="replica"):
+            windows.write([OffsetRange(0, 0, 10)], {0: pack_shard_facts(5, seen={0: [(ANN, 5)]})})
+        with pytest.raises(UnreachableError, match="replica"):
+            windows.begin(0, 0, 0)
+
+
+def test_server_restart(open_windows: Callable[..., RedisStore]) -> None:
+    """A stopped server is unreachable, and works after a restart."""
+    with EmbeddedValkey(ValkeySettings(appendonly=True)) as server:
+        windows = open_windows(server)
+        windows.begin(0, 0, 0)
+        windows.write([OffsetRange(0, 0, 10)], {})
+        server.restart()
+        assert windows.write([OffsetRange(0, 10, 20)], {}) == {0: 20}
+        server.stop()
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.write([OffsetRange(0, 20, 30)], {})
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.check()
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.is_empty()
+
+
+@pytest.mark.servers
+def test_stopped_cluster() -> None:
+    """A stopped cluster is unreachable."""
+    with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
+        url = server.url
+    with pytest.raises(UnreachableError, match="Redis cluster"):
+        create_client(RedisAddress(url, cluster=True))
+
+
+def test_wrong_password(parameters: Parameters) -> None:
+    """The error of a wrong password does not contain the password."""
+    with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
+        wrong, right = "hunter2", "the-right-one"
+        address = RedisAddress(server.url, UsernamePasswordCredentialProvider(password=wrong))
+        windows = RedisStore(parameters, "f" * 16, create_client(address))
+        with pytest.raises(UnreachableError, match="refused them") as refusal:
+            windows.check()
+        windows.close()
+        assert wrong not in "".join(traceback.format_exception(refusal.value))
+        assert wrong not in repr(address)
+        windows = RedisStore(
+            parameters,
+            "f" * 16,
+            create_client(replace(address, credentials=UsernamePasswordCredentialProvider(password=right))),
+        )
+        windows.check()
+        windows.close()
+
+
+def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey) -> None:
+    """The error of a missing permission names the command without its arguments."""
+    firsts = [int(rows[0]) for rows in parameters.registry.by_shard]
+    facts = {shard: pack_shard_facts(5, seen={row: [(ANN, 5)]}) for shard, row in enumerate(firsts)}
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
+        client.acl_setuser(
+            "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
+        )
+        windows = RedisStore(
+            parameters,
+            "f" * 16,
+            create_client(RedisAddress(valkey.url, UsernamePasswordCredentialProvider("reader", "secret"))),
+        )
+        with pytest.raises(StoreError, match="NOPERM") as refusal:
+            windows.begin(0, 0, 0)
+        with closing(RedisStore(parameters, "f" * 16, create_client(RedisAddress(valkey.url)))) as permitted:
+            permitted.begin(0, 0, 0)
+        with pytest.raises(StoreError, match="NOPERM"):
+            windows.write([OffsetRange(0, 0, 10)], facts)
+        assert windows.read_progress() == [{0: 0}] * 4
+        windows.close()
+        client.acl_deluser("reader")
+    assert "aaaa" not in "".join(traceback.format_exception(refusal.value))

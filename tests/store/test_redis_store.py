@@ -1,26 +1,23 @@
-"""Windows in Redis after failures, flushes and corruption, and in servers with foreign data."""
+"""Windows in Redis after flushes and corruption, with foreign data, out of memory, and the expiry of their keys."""
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import redis
-from redis.credentials import UsernamePasswordCredentialProvider
 
 from monitor.errors import EvictionError, StoreError, UnreachableError
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.kinds.parameters import Parameters
-from monitor.operate.servers import EmbeddedValkey, ValkeySettings
-from monitor.operate.servers.ports import LOOPBACK
+from monitor.operate.servers import EmbeddedValkey
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
-from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore
-from monitor.time.instants import SECOND
+from monitor.time.clock import SteppedClock
+from monitor.time.instants import HOUR, SECOND
 from tests.builders import replace_monitors
 from tests.kinds.examples import LENGTHS
 from tests.store.packed import pack_shard_facts
@@ -187,87 +184,6 @@ def test_failed_eviction_is_recorded(
     assert redis_windows.read({2: Question()})[2].evicted_before == 6
 
 
-def test_replica(valkey: EmbeddedValkey, open_windows: Open) -> None:
-    """A replica is refused, and the error names the cause."""
-    port = valkey.url.removesuffix("/0").rpartition(":")[2]
-    with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
-        windows = open_windows(replica)
-        with pytest.raises(UnreachableError, match="replica"):
-            windows.write([OffsetRange(0, 0, 10)], {0: pack_shard_facts(5, seen={0: [(ANN, 5)]})})
-        with pytest.raises(UnreachableError, match="replica"):
-            windows.begin(0, 0, 0)
-
-
-def test_server_restart(open_windows: Open) -> None:
-    """A stopped server is unreachable, and works after a restart."""
-    with EmbeddedValkey(ValkeySettings(appendonly=True)) as server:
-        windows = open_windows(server)
-        windows.begin(0, 0, 0)
-        windows.write([OffsetRange(0, 0, 10)], {})
-        server.restart()
-        assert windows.write([OffsetRange(0, 10, 20)], {}) == {0: 20}
-        server.stop()
-        with pytest.raises(UnreachableError, match="cannot be reached"):
-            windows.write([OffsetRange(0, 20, 30)], {})
-        with pytest.raises(UnreachableError, match="cannot be reached"):
-            windows.check()
-        with pytest.raises(UnreachableError, match="cannot be reached"):
-            windows.is_empty()
-
-
-@pytest.mark.servers
-def test_stopped_cluster() -> None:
-    """A stopped cluster is unreachable."""
-    with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
-        url = server.url
-    with pytest.raises(UnreachableError, match="Redis cluster"):
-        create_client(RedisAddress(url, cluster=True))
-
-
-def test_wrong_password(parameters: Parameters) -> None:
-    """The error of a wrong password does not contain the password."""
-    with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
-        wrong, right = "hunter2", "the-right-one"
-        address = RedisAddress(server.url, UsernamePasswordCredentialProvider(password=wrong))
-        windows = RedisStore(parameters, "f" * 16, create_client(address))
-        with pytest.raises(UnreachableError, match="refused them") as refusal:
-            windows.check()
-        windows.close()
-        assert wrong not in "".join(traceback.format_exception(refusal.value))
-        assert wrong not in repr(address)
-        windows = RedisStore(
-            parameters,
-            "f" * 16,
-            create_client(replace(address, credentials=UsernamePasswordCredentialProvider(password=right))),
-        )
-        windows.check()
-        windows.close()
-
-
-def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, facts: Portions) -> None:
-    """The error of a missing permission names the command without its arguments."""
-    with redis.Redis.from_url(valkey.url) as client:
-        client.flushall()
-        client.acl_setuser(
-            "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
-        )
-        windows = RedisStore(
-            parameters,
-            "f" * 16,
-            create_client(RedisAddress(valkey.url, UsernamePasswordCredentialProvider("reader", "secret"))),
-        )
-        with pytest.raises(StoreError, match="NOPERM") as refusal:
-            windows.begin(0, 0, 0)
-        with closing(RedisStore(parameters, "f" * 16, create_client(RedisAddress(valkey.url)))) as permitted:
-            permitted.begin(0, 0, 0)
-        with pytest.raises(StoreError, match="NOPERM"):
-            windows.write([OffsetRange(0, 0, 10)], facts)
-        assert windows.read_progress() == [{0: 0}] * 4
-        windows.close()
-        client.acl_deluser("reader")
-    assert "aaaa" not in "".join(traceback.format_exception(refusal.value))
-
-
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_evicting_server_is_refused(redis_windows: RedisStore, raw: redis.Redis, policy: str) -> None:
     """A server that may evict keys is refused."""
@@ -375,3 +291,59 @@ def test_server_clock(redis_windows: RedisStore, raw: redis.Redis) -> None:
     before = seconds * SECOND + microseconds
     for now in (redis_windows.read({0: Question()})[0].time, redis_windows.time(), redis_windows.time(range(4))):
         assert before <= now <= before + 60 * SECOND
+
+
+@pytest.fixture
+def rows(parameters: Parameters) -> list[int]:
+    """Three rows of one shard."""
+    return [int(row) for row in parameters.registry.by_shard[2][:3]]
+
+
+@pytest.fixture
+def stored(open_windows: Callable[..., RedisStore], server: EmbeddedValkey, clock: SteppedClock) -> RedisStore:
+    """Windows in each server, on the stepped clock, which stands in slot 20."""
+    clock.move_to(clock.now() + 20 * HOUR)
+    windows = open_windows(server, clock=clock)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    return windows
+
+
+@pytest.mark.promise(6)
+def test_write_renews_without_evictions(stored: RedisStore, raw: redis.Redis, rows: list[int]) -> None:
+    """If evictions have not renewed the expiry for long, a write renews it, so that no fact expires in a window."""
+    stored.write([OffsetRange(0, 0, 1)], {2: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
+    key, meta = KEYS.window(2, rows[0]), KEYS.meta(2)
+    full = int(raw.ttl(key))
+    raw.expire(key, 60)
+    stored.write([OffsetRange(0, 1, 2)], {2: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
+    assert int(raw.ttl(key)) <= 60  # the shard's hash states a recent renewal
+    raw.hset(meta, "renewed", int(raw.hget(meta, "renewed") or 0) - full // 2 - 1)
+    stored.write([OffsetRange(0, 2, 3)], {2: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
+    assert int(raw.ttl(key)) > full // 2
+
+
+@pytest.mark.promise(6)
+def test_write_renews_waiting_facts(stored: RedisStore, raw: redis.Redis, rows: list[int]) -> None:
+    """Each write renews the expiry of the waiting facts, also if it adds none: they must outlive their slot."""
+    stored.write([OffsetRange(0, 0, 1)], {2: pack_shard_facts(21, {rows[0]: [(b"a" * 16, 21)]})})
+    key = KEYS.waiting(2)
+    full = int(raw.ttl(key))
+    raw.expire(key, 60)
+    stored.write([OffsetRange(0, 1, 2)], {2: pack_shard_facts(20, {rows[0]: [(b"b" * 16, 20)]})})
+    assert int(raw.ttl(key)) > full // 2
+
+
+@pytest.mark.promise(6)
+def test_evictions_renew_rarely(stored: RedisStore, raw: redis.Redis, rows: list[int]) -> None:
+    """An eviction renews the expiry of all keys if an eighth of it has passed, or if the clock was set back."""
+    stored.write([OffsetRange(0, 0, 1)], {2: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
+    meta = KEYS.meta(2)
+    keys = [key for key in raw.scan_iter(match=f"{KEYS.tag(2)}*", count=1_000) if key != meta.encode()]
+    assert KEYS.window(2, rows[0]).encode() in keys
+    full, now = max(int(raw.ttl(key)) for key in keys), int(raw.hget(meta, "renewed") or 0)
+    for passed, renews in ((full // 8 - 5, False), (full // 8 + 5, True), (-60, True), (0, False)):
+        raw.hset(meta, "renewed", now - passed)
+        for key in keys:
+            raw.expire(key, 60)
+        stored.evict([2], 0, [], [])
+        assert {int(raw.ttl(key)) > 60 for key in keys} == {renews}

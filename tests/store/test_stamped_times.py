@@ -79,15 +79,6 @@ def test_people_at_a_time_by_what_was_reported_since(windows: RedisStore, rows: 
     assert (reading.present[EVENING].tolist(), reading.consenting[EVENING].sum()) == (counts[-10], 1)
 
 
-def test_starts_differ_by_place(windows: RedisStore, rows: list[int]) -> None:
-    """Each place has its own start."""
-    windows.begin(0, 0, 0)
-    write(windows, 0, -7, *((row, ANN) for row in rows))
-    reading = windows.read({SHARD: Question(times=(EVENING,))})[SHARD]
-    starts = np.array([-8 if place % 2 else -7 for place in range(len(rows))])
-    assert reading.stamps[EVENING].count_since(starts).tolist() == [place % 2 for place in range(len(rows))]
-
-
 @pytest.mark.promise(6)
 def test_evicted_time_has_no_stamps(windows: RedisStore, rows: list[int]) -> None:
     """An evicted time has no people, and later facts about it are not stored."""
