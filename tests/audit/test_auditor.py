@@ -1,7 +1,8 @@
-"""The auditor as a process: its metrics, health, log lines and runbooks, on a real Kafka."""
+"""The auditor as a process, on a real Kafka: its metrics, health, log lines, and result on the public page."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -10,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,16 @@ from kafka import TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.audit.live.start_audit import FollowOptions, follow_topics
+from monitor.audit.parse_values import parse_instant
 from monitor.cli import main
+from monitor.config.valid_config import load_valid_config
+from monitor.kafka.connections import KafkaConnections
 from monitor.operate.servers.ports import ReservedPort
+from monitor.page.page_threads import Page, PageParts
+from monitor.time.clock import SteppedClock
 from tests.audit.conftest import Tiny
 from tests.audit.records import charges, night, owner
-from tests.audit.test_follow import HIDDEN, Published, open_transaction, run
+from tests.audit.test_follow import HIDDEN, Published, open_transaction, run, split_by_tick
 from tests.conftest import Eventually
 from tests.kit.topics import recreate_topic
 from tests.shared_kafka import SharedKafka
@@ -213,3 +220,64 @@ def test_wrong_options_are_refused(tiny: Tiny, words: list[str], text: str) -> N
     result = CliRunner().invoke(main, ["audit", "--config", str(config), *given])
     assert result.exit_code == 2
     assert text in result.output
+
+
+@contextmanager
+def serve(config: Path) -> Iterator[Page]:
+    """Write the page of a configuration file at seven o'clock of the tiny run."""
+    valid = load_valid_config(config, {})
+    kafka = KafkaConnections(tuple(valid.config.kafka.bootstrap_servers))
+    parts = PageParts(valid.config, valid.parameters, valid.locations, kafka)
+    with Page(parts, SteppedClock(parse_instant("2026-01-01T07:00:00Z")), config.parent / "site") as page:
+        yield page
+
+
+def read(page: Page) -> str:
+    """Return the page in English."""
+    return (page.folder.path / "en.html").read_text(encoding="utf-8")
+
+
+def line(page: Page) -> str:
+    """Return the line about the recount."""
+    return read(page).partition('<p id="audit">')[2].partition("</p>")[0]
+
+
+@pytest.mark.promise(37)
+def test_page_shows_what_the_auditor_proved(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
+    """The page says up to when everything is recounted. A false "safe" is counted.
+
+    While the auditor is cut off from the input, the time does not advance.
+    """
+    run.tiny.config = run.tiny.config.replace('{epsilon: "2"', '{epsilon: "9/2"')
+    run.tiny.config += "page: {audit_file: result.json}\n"
+    *earlier, fifth, sixth = split_by_tick(run)
+    run.report()
+    run.publish(owner(charges()), *chain(*earlier))
+    config = write_service(run, kafka)
+    result = config.parent / "result.json"
+    with serve(config) as page:
+        eventually((config.parent / "site" / "en.html").exists)
+        assert line(page) == ""
+        with run_auditor(config, result=result) as auditor:
+            eventually(result.exists, 30)
+            words = (
+                "An independent program has recounted all answers from 1 Jan 2026, 01:00 up to 1 Jan 2026, "
+                "{}: {} false."
+            )
+            eventually(lambda: line(page) == words.format("05:00", 0))
+            assert "9/2 stated, 9/2 in the worst case" in read(page)
+            assert "the published answers have cost 3/2 at most" in read(page)
+            run.report([f"planted-{n},park,2026-01-01T05:10:00Z,2026-01-01T05:20:00Z," for n in range(47)])
+            run.publish(*fifth)
+            eventually(lambda: line(page) == words.format("06:00", 1))
+            with closing(run.kafka.create_admin()) as admin:
+                admin.delete_topics([run.visits])
+            eventually(lambda: auditor.value("state", state="cut_off") == 1, 30)
+            run.publish(*sixth)
+            eventually(lambda: auditor.value("waiting_ticks") == 1)
+            status, text = auditor.fetch("/readyz")
+            assert (status, auditor.fetch("/healthz")[0]) == (503, 200)
+            assert f"there is no topic {run.visits}" in text
+            assert "06:00: 1" in line(page)
+    assert [path.name for path in config.parent.glob("result*")] == ["result.json"]
+    assert set(json.loads(result.read_text())) == {"from", "up_to", "false", "epsilon_at_most"}

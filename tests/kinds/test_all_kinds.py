@@ -1,4 +1,4 @@
-"""Fingerprint, version and charges of configurations have the same digests as before."""
+"""What holds for all kinds: the lists of kinds agree, and configurations have the same digests as before."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from monitor.audit.kinds.all_kinds import KINDS as AUDITED
 from monitor.config.valid_config import ValidConfig, load_valid_config
+from monitor.kinds.all_answers import ANSWERS
+from monitor.kinds.all_kinds import KINDS
 from monitor.ledger.compute_payment import declare_charges
+from monitor.operate.schema.build_schemas import build_alerts_schema
+from monitor.records.output_records import TYPE_PREFIX
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.ticks.rollout import compute_version
 from tests.kinds.examples import LENGTHS, MONITORS
@@ -68,3 +73,15 @@ def test_digests_stay(name: str, fingerprint: str, published: str, version: str,
         compute_version(parameters, facts),
         declare_charges(parameters).digest,
     ) == (fingerprint, published, version, charges)
+
+
+def test_every_list_has_every_kind() -> None:
+    """Each kind has an answer and an audit, and all lists have the same order."""
+    answered = [ce_type.removeprefix(TYPE_PREFIX) for ce_type in ANSWERS]
+    assert list(KINDS) == answered == list(AUDITED)
+
+
+def test_audit_has_the_charges_of_each_kind() -> None:
+    """The audit reads exactly the kinds of charges that the published schema has."""
+    published = build_alerts_schema()["$defs"]["TimeCharges"]["properties"]["kind"]["enum"]
+    assert sorted(charge for kind in AUDITED.values() for charge in kind.charged) == sorted(published)
