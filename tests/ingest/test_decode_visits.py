@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import pytest
@@ -133,14 +134,14 @@ def test_bad_visit_between_good_ones() -> None:
     items += [({**GOOD, "arrived_at": text}, Reason.BAD_TIME) for text in BAD]
     others: list[Any] = [None, 3, "x", [], {}, {"visits": []}, {"person_id": "p"}]
     items += [(item, Reason.NOT_A_VISIT) for item in others]
+    siblings = (GOOD, {**GOOD, "app": 1}, {**GOOD, "arrived_at": "2026-11-20T08:15:00+00:00"})
+    envelopes: tuple[dict[str, Any], ...] = ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]})
     for bad, reason in items:
-        for sibling in (GOOD, {**GOOD, "app": 1}, {**GOOD, "arrived_at": "2026-11-20T08:15:00+00:00"}):
-            for envelope in ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]}):
-                value = record(sibling, bad, sibling, **envelope)
-                assert reasons(value) == [(0, 1, reason)]
-                columns = decode_all([value])
-                assert columns.index.tolist() == [0, 2]
-                assert json.loads(columns.refused[0].payload) == bad
+        values = [record(sibling, bad, sibling, **more) for sibling, more in product(siblings, envelopes)]
+        assert reasons(*values) == [(place, 1, reason) for place in range(len(values))]
+        columns = decode_all(values)
+        assert columns.index.tolist() == [0, 2] * len(values)
+        assert [json.loads(refusal.payload) for refusal in columns.refused] == [bad] * len(values)
 
 
 def test_bad_framing_loses_nothing_else() -> None:
