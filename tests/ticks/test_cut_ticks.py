@@ -28,7 +28,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
 from monitor.ledger.read_ledger import is_from
 from monitor.privacy.one_sided_noise import Noise, OneSidedNoise, SeededEntropy
-from monitor.records.checkpoints import NOT_IN_THE_TREE
+from monitor.records.checkpoints import NOT_IN_THE_TREE, name_log, read_checkpoint
 from monitor.records.output_records import OutputRecord
 from monitor.records.owner_record import OwnerRecord, make_ledger_record
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
@@ -95,6 +95,16 @@ class Ledger:
             elif record.key != b"ledger":
                 latest.add(dict(record.headers)["ce_id"])
         return unsigned
+
+    def list_signed_trees(self) -> dict[tuple[str, int], set[str]]:
+        """Return the texts that the key has signed for each log and tick, also in transactions that were aborted."""
+        texts: dict[tuple[str, int], set[str]] = {}
+        for _, record in self.records:
+            if record.key == b"checkpoint":
+                found = read_checkpoint(record.value, SIGNER.verifier, name_log(SIGNER.verifier.name, TOPIC_ID, 0))
+                assert found is not None
+                texts.setdefault((found.origin, found.tick), set()).add(found.text)
+        return texts
 
     def list_given_up(self) -> set[int]:
         """Return the ticks of which answers are recorded as lost, in committed transactions."""
@@ -242,6 +252,8 @@ def test_rest_of_a_cut_tick_is_signed(parameters: Parameters) -> None:
     """
     If answers are signed, the rest of a tick is drawn and signed without the unsigned part, which is not repeated.
 
+    There is one log, and no tick is signed twice with different answers.
+
         ledger   1 1       owner  . . 1 1 c         cut at 2
         ledger   1 1 1 1   owner (incomplete: 1)    without its checkpoint, nothing of tick 1 can be signed
     """
@@ -254,6 +266,9 @@ def test_rest_of_a_cut_tick_is_signed(parameters: Parameters) -> None:
         verification = Verification(SIGNER.verifier, TOPIC_ID)
         signed = verification.check(publish(record for committed, record in ledger.records if committed))
         assert not verification.problem, (outcomes, verification.problem)
+        trees = ledger.list_signed_trees()
+        assert len({log for log, _ in trees}) == 1, outcomes
+        assert {len(texts) for texts in trees.values()} == {1}, outcomes
         seen: dict[int, set[bytes]] = {}
         for tick, ce_id, _ in ledger.list_answers(committed=False):
             seen.setdefault(tick, set()).add(ce_id)
