@@ -18,7 +18,6 @@ from typing import Any, Final
 import pytest
 import redis
 
-from monitor.ledger.read_ledger import read_partition
 from monitor.operate.replay.driver import prepare_empty
 from monitor.operate.servers import EmbeddedValkey
 from monitor.service.preflight import Preflight
@@ -27,6 +26,7 @@ from monitor.time.clock import SteppedClock
 from monitor.time.instants import HOUR, MINUTE, parse_instant
 from tests.builders import build_visit
 from tests.kit.recount import Counted, Rules
+from tests.kit.topics import read_header
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.service.running import to_replay
 from tests.shared_kafka import SharedKafka
@@ -56,16 +56,16 @@ class Produced:
     counted: Counted
 
 
-class ServiceTown:
-    """A configuration with its own topics, the visits produced to it, and the answers that it published."""
+class ServiceTown(Town):
+    """A town with a stepped clock, and the visits produced to it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.parameters = settings.parameters
-        self.topics = settings.config.kafka.topics
+    def __init__(self, folder: Path, tree: dict[str, Any]) -> None:
+        super().__init__(folder, tree, LOCATIONS)
+        self.parameters = self.apply().parameters
+        self.topics = self.settings.config.kafka.topics
         self.clock = SteppedClock(ORIGIN)
         self.produced: list[Produced] = []
-        self._producer = settings.kafka.create_producer()
+        self._producer = self.settings.kafka.create_producer()
 
     def prepare(self) -> Preflight:
         """Create the topics of a replay and begin the ledger."""
@@ -88,30 +88,22 @@ class ServiceTown:
         counted = RULES.judge(arrived, arrived + 30 * MINUTE, 1_000 * stamp)
         self.produced += [Produced(person, location, counted) for person in persons]
 
-    def records(self) -> list[tuple[int, dict[str, str], dict[str, Any]]]:
-        """Return all records of the output topic: partition, headers and value."""
-        return [
-            (partition, {name: value.decode() for name, value in record.headers}, json.loads(record.value))
-            for partition in range(self.settings.config.kafka.partitions.alerts)
-            for _offset, record in read_partition(self.settings.kafka, self.topics.alerts, partition)
-        ]
-
-    def answers(self) -> dict[str, dict[int, dict[str, Any]]]:
+    def answers_by_tick(self) -> dict[str, dict[int, dict[str, Any]]]:
         """Return the answers of `places` by location and tick."""
         answers: dict[str, dict[int, dict[str, Any]]] = {}
-        for _partition, _headers, value in self.records():
+        for value in self.values():
             if value.get("kind") == "over_time":
                 answers.setdefault(value["location_id"], {})[value["tick"]] = value
         return answers
 
     def statuses(self, location: str) -> list[str]:
         """Return the first letter of a location's status per tick, or a dot for a tick without an answer."""
-        answers = self.answers().get(location, {})
+        answers = self.answers_by_tick().get(location, {})
         return [answers[tick]["status"][0] if tick in answers else "." for tick in range(max(answers, default=-1) + 1)]
 
     def snapshots(self) -> list[dict[str, Any]]:
         """Return the answers of `noon`."""
-        return [value for _partition, _headers, value in self.records() if value.get("kind") == "at_times"]
+        return [value for value in self.values() if value.get("kind") == "at_times"]
 
     def recount(self, location: str, tick: int) -> int:
         """Count the people whose last slot is in the window of a tick or later, by the reports before as_of."""
@@ -127,17 +119,17 @@ class ServiceTown:
         """Return the locations and ticks of false "safe" answers."""
         return [
             (location, tick)
-            for location, by_tick in self.answers().items()
+            for location, by_tick in self.answers_by_tick().items()
             for tick, value in by_tick.items()
             if value["status"] == "safe" and self.recount(location, tick) >= THRESHOLD
         ]
 
     def repeated(self) -> tuple[list[str], list[str]]:
         """Return the ce_ids of several records, and those of several records with different bytes."""
-        by_id: dict[str, Counter[str]] = {}
-        for _partition, headers, value in self.records():
-            if value.get("kind"):
-                by_id.setdefault(headers["ce_id"], Counter())[json.dumps(value)] += 1
+        by_id: dict[str, Counter[bytes]] = {}
+        for record in self.records():
+            if json.loads(record.value).get("kind"):
+                by_id.setdefault(read_header(record, "ce_id"), Counter())[record.value] += 1
         repeated = [name for name, values in by_id.items() if values.total() > 1]
         return repeated, [name for name, values in by_id.items() if len(values) > 1]
 
@@ -146,27 +138,30 @@ class ServiceTown:
 
 
 @pytest.fixture
-def make_settings(
-    kafka: SharedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path
-) -> Callable[..., Settings]:
-    """A function that makes settings of the town with a new name: `make_settings(inputs=4, ledger_partitions=2)`."""
+def make_tree(kafka: SharedKafka, store: EmbeddedValkey, topic: Callable[[str], str]) -> Callable[..., dict[str, Any]]:
+    """A function that makes the configuration of a town with a new name: `make_tree(inputs=4, ledger_partitions=2)`."""
 
-    def make(inputs: int = 1, ledger_partitions: int = 1, **changes: Any) -> Settings:
+    def make(inputs: int = 1, ledger_partitions: int = 1, **changes: Any) -> dict[str, Any]:
         monitors = [over_time("places", ["inn", "bath"], THRESHOLD, "3h"), _NOON]
         partitions = {"inputs": inputs, "ledger_partitions": ledger_partitions}
-        tree = build_tree(topic("town"), kafka.bootstrap_servers, store.url, monitors, **partitions, **HOURS)
-        return Town(tmp_path, tree | changes, LOCATIONS).apply()
+        return build_tree(topic("town"), kafka.bootstrap_servers, store.url, monitors, **partitions, **HOURS) | changes
 
     return make
 
 
 @pytest.fixture
-def make_town(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., ServiceTown]]:
+def make_settings(make_tree: Callable[..., dict[str, Any]], tmp_path: Path) -> Callable[..., Settings]:
+    """A function that makes settings as `make_tree` makes configurations."""
+    return lambda **changes: Town(tmp_path, make_tree(**changes), LOCATIONS).apply()
+
+
+@pytest.fixture
+def make_town(make_tree: Callable[..., dict[str, Any]], tmp_path: Path) -> Iterator[Callable[..., ServiceTown]]:
     """A function that makes towns with their own topics."""
     towns: list[ServiceTown] = []
 
     def make(**changes: Any) -> ServiceTown:
-        towns.append(ServiceTown(make_settings(**changes)))
+        towns.append(ServiceTown(tmp_path, make_tree(**changes)))
         return towns[-1]
 
     yield make

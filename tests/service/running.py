@@ -11,7 +11,6 @@ from monitor.observe.health import Health
 from monitor.observe.prometheus_metric import PREFIX
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.replay.driver import adapt_topic_needs
-from monitor.service.create_topics import Beginning, set_up
 from monitor.service.keep_running import prepare
 from monitor.service.wiring import Service, Settings, create_noise, create_store
 from monitor.time.clock import SystemClock
@@ -43,12 +42,6 @@ def to_replay(settings: Settings) -> Settings:
     return replace(settings, needs=adapt_topic_needs(settings.needs))
 
 
-def create_topics(town: Any) -> None:
-    """Create a town's topics as `topics --create` does."""
-    settings = town.settings
-    set_up(settings.kafka, settings.parameters, settings.needs, Beginning.UNSPECIFIED, SystemClock().now())
-
-
 @contextmanager
 def run_instance(town: Any) -> Iterator[Metrics]:
     """Run an instance, which is stopped at the end as SIGTERM does. Return its metrics."""
@@ -70,7 +63,7 @@ def read_lost_ticks(metrics: Metrics, partition: int) -> float | None:
 
 def list_answered_ticks(town: Any) -> dict[str, list[int]]:
     """Return the answered ticks by location. Inn and bath are in two ledger partitions."""
-    return {location: sorted(answers) for location, answers in town.answers().items()}
+    return {location: sorted(answers) for location, answers in town.answers_by_tick().items()}
 
 
 def is_decided(town: Any, tick: int) -> bool:
@@ -104,4 +97,4 @@ def find_missing_ticks(ticks: list[int]) -> list[int]:
 
 def statuses(town: Any) -> set[str]:
     """Return all statuses published so far."""
-    return {value["status"] for answers in town.answers().values() for value in answers.values()}
+    return {value["status"] for answers in town.answers_by_tick().values() for value in answers.values()}

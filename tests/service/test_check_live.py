@@ -35,7 +35,7 @@ from monitor.time.clock import Clock, SystemClock
 from monitor.time.instants import HOUR
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.town import HOURS, Town, build_tree, over_time
-from tests.service.running import create_topics, make_real_time, to_replay, watch
+from tests.service.running import make_real_time, to_replay, watch
 
 PERSONS = [f"p-{n}" for n in range(5)]
 Make = Callable[..., Any]
@@ -289,7 +289,7 @@ def test_command_exits_as_run(make_town: Make, tmp_path: Path, eventually: Calla
     refused = CliRunner().invoke(main, words)
     assert refused.exit_code == 3, refused.output
     assert "there is no such topic" in refused.output
-    create_topics(town)
+    town.create()
     eventually(lambda: CliRunner().invoke(main, words).exit_code == 0)  # a new broker may have no coordinator yet
     accepted = CliRunner().invoke(main, words)
     assert accepted.exit_code == 0, accepted.output

@@ -21,7 +21,6 @@ from tests.conftest import Eventually
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.topics import create_topic
 from tests.service.running import (
-    create_topics,
     find_missing_ticks,
     is_decided,
     list_answered_ticks,
@@ -119,7 +118,7 @@ def test_five_second_outage_loses_no_tick(
         ledger    0, 1          ×            t, t
     """
     town = make_town(ledger_partitions=2, inputs=2, **make_real_time(slot=SLOT_SECONDS, release_delay=2))
-    create_topics(town)
+    town.create()
     gone: list[int] = []
 
     def go_away() -> None:

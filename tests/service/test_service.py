@@ -18,6 +18,7 @@ from monitor.service.keep_running import prepare
 from monitor.service.preflight import Preflight
 from monitor.service.wiring import Service, create_noise, create_store
 from tests.conftest import Eventually
+from tests.service.running import is_decided
 
 PERSONS = [f"p-{n}" for n in range(9)]
 
@@ -45,10 +46,10 @@ def test_safe_then_noisy_count_then_pause(
         run_ticks(run, *range(2, 8))
     assert "".join(town.statuses("inn")) == "ssnpppss"
     assert "".join(town.statuses("bath")) == "ssssssss"
-    noisy = town.answers()["inn"][2]
+    noisy = town.answers_by_tick()["inn"][2]
     assert noisy["noisy_count"] == noisy["count_at_most"] == 5
     assert noisy["answers"] == [{"tick": 2, "noisy_count": 5, "epsilon": "40", "until": 5}]
-    assert town.answers()["inn"][4]["resumes_at"] == "2026-11-20T07:00:00Z"
+    assert town.answers_by_tick()["inn"][4]["resumes_at"] == "2026-11-20T07:00:00Z"
     assert town.false_safe() == []
 
 
@@ -66,7 +67,7 @@ def test_person_counts_once_by_last_slot(make_town: Callable[..., Any]) -> None:
         run_ticks(run, 3, 4)
     assert town.recount("inn", 3) == 6
     assert "".join(town.statuses("inn")) == "sssnp"
-    assert town.answers()["inn"][3]["noisy_count"] == 6
+    assert town.answers_by_tick()["inn"][3]["noisy_count"] == 6
 
 
 def test_late_report_counts_from_its_slot(make_town: Callable[..., Any]) -> None:
@@ -206,11 +207,6 @@ def run_service(town: Any, preflight: Preflight) -> Iterator[Service]:
             yield service
         finally:
             service.stop()
-
-
-def is_decided(town: Any, tick: int) -> bool:
-    answers = town.answers().values()
-    return len(answers) == 2 and all(tick in by_tick for by_tick in answers)
 
 
 def test_two_instances_share_the_work(make_town: Callable[..., Any], eventually: Eventually) -> None:

@@ -50,7 +50,7 @@ def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_set
     with pytest.raises(ReplayError, match="too much") as raised, Replay(new, started, town.clock, resumes=True):
         pytest.fail("it took over")
     assert isinstance(raised.value.__cause__, PeriodError)
-    assert set(town.answers()) == {"inn", "bath"}
+    assert set(town.answers_by_tick()) == {"inn", "bath"}
 
 
 @pytest.mark.promise(32)

@@ -11,7 +11,7 @@ from monitor.observe.health import STALL_SECONDS, Health
 from monitor.observe.update_service_metrics import Metrics
 from monitor.service.keep_running import run_with
 from monitor.time.clock import SystemClock
-from tests.service.running import create_topics, find_last_tick, make_real_time, wait_next_tick
+from tests.service.running import find_last_tick, make_real_time, wait_next_tick
 
 
 def test_waiting_for_deleted_topic_is_healthy(make_town: Callable[..., Any], eventually: Callable[..., Any]) -> None:
@@ -28,7 +28,7 @@ def test_waiting_for_deleted_topic_is_healthy(make_town: Callable[..., Any], eve
     now = [0.0]
     health = Health(lambda: now[0])
     town = make_town(**make_real_time(slot=2, release_delay=1))
-    create_topics(town)
+    town.create()
     stop = threading.Event()
     thread = threading.Thread(target=run_with, args=(town.settings, SystemClock(), Metrics(), health, stop))
     thread.start()
@@ -40,9 +40,9 @@ def test_waiting_for_deleted_topic_is_healthy(make_town: Callable[..., Any], eve
         now[0] += STALL_SECONDS + 1
         eventually(lambda: not health.list_stalled(), 60)
         assert health.list_waiting().keys() == {"service"}
-        create_topics(town)
+        town.create()
         wait_next_tick(town, eventually)
-        assert town.answers()["inn"][find_last_tick(town)]["status"] == "unknown"
+        assert town.answers_by_tick()["inn"][find_last_tick(town)]["status"] == "unknown"
     finally:
         stop.set()
         thread.join(60)
