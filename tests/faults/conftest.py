@@ -18,18 +18,18 @@ from tests.shared_kafka import SharedKafka
 
 HERE: Final = Path(__file__).parent
 LONGEST: Final = (
-    "servers",
     "failpoints",
-    "lost_ticks",
-    "brokers",
+    "servers",
     "rolling",
+    "brokers",
+    "renewal",
+    "lost_ticks",
+    "batches",
+    "beginnings",
+    "walk",
+    "changes",
     "connections",
     "redis_moves",
-    "beginnings",
-    "renewal",
-    "batches",
-    "changes",
-    "walk",
 )
 """The files that take longest. A parallel run begins with them, so that no process ends long after the others."""
 
