@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from docs.site.promises import collect_tests, list_tests  # noqa: E402  # the checkout may not be installed
 from docs.site.split_pages import write_source  # noqa: E402  # as above
 from monitor import __version__  # noqa: E402  # as above
-from monitor.operate.schema.build_schemas import SCHEMAS  # noqa: E402  # as above
+from monitor.operate.schema.command import SCHEMAS  # noqa: E402  # as above
 
 NAVIGATION: Final = {
     "Tutorial": ("docs/tutorial/*",),

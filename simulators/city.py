@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,14 +23,6 @@ _CENTRE: Final = (40.0, -30.0)  # in the open ocean, so that it is no real town
 _SPREAD: Final = 0.03  # degrees
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The numbers of visits written and of people whose visits they are."""
-
-    visits: int
-    people: int
-
-
 def write_registry(path: Path, places: int, seed: int) -> None:
     """Write the registry of a town's places."""
     draw = np.random.default_rng(seed)
@@ -44,8 +35,10 @@ def write_registry(path: Path, places: int, seed: int) -> None:
 
 def write_city(
     path: Path, town: Town, *, all_visits: bool, on_day: Callable[[], None], consent: float | None = None
-) -> Written:
-    """Write a town's visits in order of report. Only the last days are in memory.
+) -> tuple[int, int]:
+    """Write a town's visits in order of report, and return the number of visits and of people whose visits they are.
+
+    Only the last days are in memory.
 
     Args:
         path: the file, gzipped if its name ends in `.gz`.
@@ -70,7 +63,7 @@ def write_city(
             visits += len(batch)
             whose[batch.person] = True
             on_day()
-    return Written(visits, int(whose.sum()))
+    return visits, int(whose.sum())
 
 
 def _format_times(instants: Ints) -> list[str]:

@@ -128,11 +128,11 @@ def city(
     write_registry(options["registry"], places, seed)
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("Simulating", total=days)
-        written = write_city(
+        visits, infected = write_city(
             out, town, all_visits=all_visits, on_day=lambda: bar.advance(task), consent=options["consent"]
         )
     console.print(
-        f"{out}: {written.visits:,} visits of {written.people:,} of {people:,} people to {places:,} places,"
+        f"{out}: {visits:,} visits of {infected:,} of {people:,} people to {places:,} places,"
         f" {to_datetime(start).date()} to {to_datetime(start + days * DAY).date()},"
         f" in {time.monotonic() - began:.1f} s",
         soft_wrap=True,

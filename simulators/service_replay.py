@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -20,6 +19,7 @@ from monitor.operate.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.operate.replay.driver import Summary, plan_replay, replay, start_embedded, write_output
 from monitor.operate.replay.progress import show_progress
 from monitor.records.output_records import OutputRecord
+from simulators.write_results import write_csv
 
 CONFIG: Final = "config.yaml"
 VISITS: Final = "visits.csv"
@@ -37,8 +37,8 @@ def write_files(
 
     `sections`: the sections `service`, `clock`, `visits`, `privacy` and `monitors` of the configuration.
     """
-    _write_csv(folder / "locations.csv", REGISTRY_HEADER, ((name, "", "", "") for name in location_ids))
-    _write_csv(folder / VISITS, VISITS_HEADER, visits)
+    write_csv(folder / "locations.csv", REGISTRY_HEADER, ((name, "", "", "") for name in location_ids))
+    write_csv(folder / VISITS, VISITS_HEADER, visits)
     config = {
         **sections,
         "locations": {"file": "locations.csv"},
@@ -50,13 +50,6 @@ def write_files(
         "redis": {"url": "redis://localhost:6379/0"},
     }
     (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
-
-
-def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
 
 
 def replay_files(folder: Path, title: str, observe: Observe, console: Console) -> Summary:

@@ -17,8 +17,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from monitor.operate.demo.command import run_demo
 from monitor.operate.demo.page import DemoPage
-from monitor.operate.demo.run_demo import Length, run_demo
 from tests.page.browser import launch, save
 
 WIDTH: Final = 80
@@ -51,7 +51,7 @@ def record() -> list[list[Text]]:
     """Run the demo on a terminal that is a buffer, and return its frames as lines."""
     buffer = io.StringIO()
     console = Console(file=buffer, force_terminal=True, width=WIDTH, height=HEIGHT, color_system="standard")
-    run_demo(20, console, Length())
+    run_demo(20, console)
     screen = buffer.getvalue().partition("\x1b[?1049h")[2].partition("\x1b[?1049l")[0]
     return [[Text.from_ansi(line) for line in frame.split("\n")] for frame in screen.split("\x1b[H") if "\n" in frame]
 
@@ -101,7 +101,7 @@ def photograph(file: Path) -> None:
             save(tab, file)
 
     page = DemoPage(0, look)
-    run_demo(20, Console(), Length(), page)
+    run_demo(20, Console(), page)
 
 
 if __name__ == "__main__":

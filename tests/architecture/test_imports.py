@@ -213,7 +213,7 @@ def test_client_loads_what_records_need() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "expected"),
     [
-        ("kafka/topics.py", "from monitor.operate.demo import run_demo", "monitor.operate.demo.run_demo"),
+        ("kafka/topics.py", "from monitor.operate.demo import command", "monitor.operate.demo.command"),
         ("client/subscription.py", "import monitor.page.kept_records", "monitor.page.kept_records"),
         ("store/keys.py", "import monitor.ticks.loop", "monitor.ticks.loop"),
         ("privacy/one_sided_noise.py", "def late():\n    from monitor import records", "monitor.records"),

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from monitor.audit.configuration import AuditTerms, read_terms
 from monitor.audit.findings import Findings
 from monitor.audit.kinds.at_times import AtTimesMonitor
+from monitor.audit.kinds.base.places import FreshCount, PeopleCount
 from monitor.audit.kinds.hot_spots import HotSpotsMonitor
 from monitor.audit.kinds.over_time import OverTimeMonitor
-from monitor.audit.people_count import FreshCount, PeopleCount
 from monitor.audit.recount_payments import Charge, Payments, find_most_in_a_period
 from monitor.audit.recount_visits import Recount
 from monitor.audit.visits import AcceptedVisit

@@ -29,7 +29,7 @@ from monitor.config.whole_config import Config
 from monitor.kinds.at_times.record import AtTimesSnapshot
 from monitor.kinds.locations import find_shard
 from monitor.kinds.over_time.record import OverTimeAlert
-from monitor.operate.schema.build_schemas import build_alerts_schema, build_visits_schema
+from monitor.operate.schema.command import build_alerts_schema, build_visits_schema
 from monitor.page.scripts_and_styles import read_openapi
 from monitor.records.fields import encode, make_decoder
 from monitor.records.visit_contract import Fault

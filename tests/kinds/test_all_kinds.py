@@ -13,7 +13,7 @@ from monitor.config.valid_config import ValidConfig, load_valid_config
 from monitor.kinds.all_answers import ANSWERS
 from monitor.kinds.all_kinds import KINDS
 from monitor.ledger.compute_payment import declare_charges
-from monitor.operate.schema.build_schemas import build_alerts_schema
+from monitor.operate.schema.command import build_alerts_schema
 from monitor.records.output_records import TYPE_PREFIX
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.ticks.rollout import compute_version

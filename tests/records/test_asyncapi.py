@@ -13,7 +13,7 @@ import pytest
 from cloudevents.core.bindings.kafka import KafkaMessage, from_binary_event
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
-from monitor.operate.schema.build_schemas import build_asyncapi
+from monitor.operate.schema.command import build_asyncapi
 from monitor.operate.schema.examples import make_examples
 from monitor.records.output_records import OutputRecord
 

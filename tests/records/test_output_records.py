@@ -16,7 +16,7 @@ from monitor.errors import LedgerError
 from monitor.kinds.all_records import RECORDS, read_record
 from monitor.kinds.at_times.record import AT_TIMES, AtTimesSnapshot, LaterCount, NoisyCount, make_at_times_record
 from monitor.kinds.over_time.record import OVER_TIME, OverTimeAlert, make_over_time_record
-from monitor.operate.schema.build_schemas import build_alerts_schema
+from monitor.operate.schema.command import build_alerts_schema
 from monitor.operate.schema.examples import Example, make_examples
 from monitor.privacy.at_times import AtTimesRule, may_answer
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule

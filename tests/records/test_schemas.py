@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
-from monitor.operate.schema.build_schemas import SCHEMAS
+from monitor.operate.schema.command import SCHEMAS
 
 
 def _references(part: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
-from monitor.operate.schema.build_schemas import build_visits_schema
+from monitor.operate.schema.command import build_visits_schema
 from monitor.records.fields import is_identifier
 from monitor.records.visit_contract import Fault, Reason, Visit, open_record, read_visit
 from monitor.time.instants import parse_instant

@@ -14,7 +14,15 @@ from msgspec.structs import replace
 
 from monitor.audit.findings import BUDGET, NOISY, SAFE
 from monitor.audit.kinds.base.monitor import Check, Counts, Prove, Scope, Use
-from monitor.audit.kinds.base.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
+from monitor.audit.kinds.base.places import (
+    FreshCount,
+    PeopleCount,
+    PlaceAnswer,
+    PlaceMemory,
+    PlacesCheck,
+    PlacesMonitor,
+    parse_shares,
+)
 from monitor.audit.parse_values import (
     FormError,
     Instant,
@@ -24,7 +32,6 @@ from monitor.audit.parse_values import (
     Whole,
     parse_duration,
 )
-from monitor.audit.people_count import FreshCount, PeopleCount
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

@@ -13,9 +13,15 @@ from msgspec import Struct
 
 from monitor.audit.findings import BUDGET, NOISY
 from monitor.audit.kinds.base.monitor import Check, Counts, Prove, Scope, Use
-from monitor.audit.kinds.base.places import PlaceAnswer, PlaceMemory, PlacesCheck, PlacesMonitor, parse_shares
+from monitor.audit.kinds.base.places import (
+    PeopleCount,
+    PlaceAnswer,
+    PlaceMemory,
+    PlacesCheck,
+    PlacesMonitor,
+    parse_shares,
+)
 from monitor.audit.parse_values import FormError, Instant, People, Positive, Record, Status, Whole, parse_duration
-from monitor.audit.people_count import PeopleCount
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

@@ -22,8 +22,8 @@ from monitor.errors import DurationError, TimeError, UsageError, escape_controls
 from monitor.kafka.connections import build_kafka_connections
 from monitor.new_files import create_file
 from monitor.observe.logs import set_up_logging
-from monitor.operate.dead_letters.read_letters import Filter, Letter, ReasonCount, Summary, read_letters, summarize
-from monitor.operate.send.send_file import SendOptions, Target, send_file
+from monitor.operate.dead_letters.read_letters import Letter, ReasonCount, Summary, read_letters, summarize
+from monitor.operate.send.send_file import Target, send_file
 from monitor.records.dead_letter_record import DeadLetterHeaders
 from monitor.records.visit_contract import Fault, Reason, open_record
 from monitor.time.clock import Clock, SystemClock
@@ -69,9 +69,9 @@ def dead_letters(
     kafka, topics = build_kafka_connections(config.kafka, config.service.name), config.kafka.topics
     if resend is not None:
         target = Target(kafka, topics.visits, resend)
-        sys.exit(send_file(target, valid.parameters, clock, SendOptions(dry_run=dry_run)))
+        sys.exit(send_file(target, valid.parameters, clock, dry_run=dry_run))
     topic = topics.dead_letters
-    letters = read_letters(kafka, topic, Filter(frozenset(map(Reason, reasons)), _read_since(since, clock)))
+    letters = read_letters(kafka, topic, frozenset(map(Reason, reasons)), _read_since(since, clock))
     if export is not None:
         written = export_letters(letters, export)
         click.echo(

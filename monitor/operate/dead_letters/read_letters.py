@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -35,20 +35,6 @@ class Letter:
     """None if another program wrote the record."""
     value: bytes = field(repr=False)
     """The refused record or visit, which is personal data."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which dead letters to show: those with one of the reasons (all if empty), from an instant on (None: all)."""
-
-    reasons: frozenset[Reason] = frozenset()
-    since: int | None = None
-
-    def includes(self, letter: Letter) -> bool:
-        """Return whether a dead letter is to be shown. A record of another program has no reason."""
-        if self.since is not None and letter.at < self.since:
-            return False
-        return not self.reasons or (letter.headers is not None and letter.headers.reason in self.reasons)
 
 
 @dataclass(slots=True)
@@ -98,8 +84,12 @@ def summarize(topic: str, letters: Iterable[Letter], latest: int) -> Summary:
     return Summary(topic, ordered, foreign, tuple(letter for *_, letter in sorted(kept)))
 
 
-def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> Iterator[Letter]:
-    """Yield the dead letters that a filter includes, up to the present end of the topic.
+def read_letters(
+    connections: KafkaConnections, topic: str, reasons: Collection[Reason], since: int | None
+) -> Iterator[Letter]:
+    """Yield the dead letters with one of the reasons (all if empty), from an instant on (None: all).
+
+    They are read up to the present end of the topic. A record of another program has no reason.
 
     Partitions are read together. Within each partition, dead letters are in the order of their offsets.
 
@@ -111,7 +101,7 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
     consumer = connections.create_consumer(isolation_level="read_committed")
     try:
         with connections.translate_errors():
-            ends = _seek_start(consumer, partitions, wanted.since)
+            ends = _seek_start(consumer, partitions, since)
             received_at = time.monotonic()
             while waiting := [tp for tp, end in ends.items() if consumer.position(tp) < end]:
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
@@ -127,7 +117,9 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
                 yield from (
                     letter
                     for letter in letters
-                    if letter.offset < ends[TopicPartition(topic, letter.partition)] and wanted.includes(letter)
+                    if letter.offset < ends[TopicPartition(topic, letter.partition)]
+                    and (since is None or letter.at >= since)
+                    and (not reasons or (letter.headers is not None and letter.headers.reason in reasons))
                 )
     finally:
         consumer.close(autocommit=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -24,18 +24,6 @@ GRID: Final = Fraction(1, 20)
 """ε is a multiple of this step, or of a tenth, a hundredth, … of it, so that its bound is at least five steps."""
 
 _STEPS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The bounds of a design's ε."""
-
-    low: float
-    """Below it no T meets the targets. 0 unless targets bound T on both sides."""
-    enough: float | None
-    """From it on, some T meets them. None unless targets bound T on both sides."""
-    high: Fraction | None
-    """Above it no T meets them. None if nothing bounds ε from above."""
 
 
 def solve(design: Design, targets: Targets) -> Plan | None:
@@ -129,20 +117,23 @@ def find_highest_threshold(design: Design, targets: Targets, epsilon: Fraction) 
     )
 
 
-def bound_epsilon(design: Design, targets: Targets) -> Bounds:
-    """Return the bounds of ε for a design and targets."""
-    low, enough = 0.0, None
+def _find_lower_bounds(design: Design, targets: Targets) -> tuple[float, float]:
+    """Return the ε below which no T meets the targets, and the ε from which on some T meets them.
+
+    Both are 0 unless targets bound T on both sides.
+    """
     alarm, fixed = targets.alarm, targets.threshold
-    if targets.false_alarms is not None and (alarm is not None or fixed is not None):
-        chance = compute_allowed_chance(design, targets)
-        a = -math.log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
-        b = -math.log(float(targets.certain)) if fixed is None else 0.0
-        always = fixed or alarm or 1
-        low, enough = (max(bound, 0.0) / (always * float(design.smallest)) for bound in (a - b, a))
-    return Bounds(low, enough, _find_upper_bound(design, targets))
+    if targets.false_alarms is None or (alarm is None and fixed is None):
+        return 0.0, 0.0
+    chance = compute_allowed_chance(design, targets)
+    a = -math.log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
+    b = -math.log(float(targets.certain)) if fixed is None else 0.0
+    always = (fixed or alarm or 1) * float(design.smallest)
+    return max(a - b, 0.0) / always, max(a, 0.0) / always
 
 
 def _find_upper_bound(design: Design, targets: Targets) -> Fraction | None:
+    """Return the ε above which no T meets the targets; None if nothing bounds ε from above."""
     limits = []
     if targets.pays is not None:
         limits.append(targets.pays / design.compute_payment(Fraction(1), targets.period))
@@ -161,18 +152,18 @@ def _list_candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
     if targets.epsilon is not None:
         yield targets.epsilon
         return
-    limits = bound_epsilon(design, targets)
-    if limits.high is not None and limits.high <= 0:
+    (low, enough), high = _find_lower_bounds(design, targets), _find_upper_bound(design, targets)
+    if high is not None and high <= 0:
         return
-    if not limits.enough:
-        yield _round_down(limits.high) if limits.high is not None else min(1 / design.smallest, LARGEST)
+    if not enough:
+        yield _round_down(high) if high is not None else min(1 / design.smallest, LARGEST)
         return
-    end = limits.enough if limits.high is None else min(limits.enough, float(limits.high))
+    end = enough if high is None else min(enough, float(high))
     step = choose_grid_step(Fraction(end))
     last = math.ceil(end / step) + 1
-    if limits.high is not None:
-        last = min(last, limits.high // step)
-    yield from (number * step for number in range(max(math.floor(limits.low / step), 1), last + 1))
+    if high is not None:
+        last = min(last, high // step)
+    yield from (number * step for number in range(max(math.floor(low / step), 1), last + 1))
 
 
 def _round_down(high: Fraction) -> Fraction:

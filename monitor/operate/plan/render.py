@@ -29,7 +29,7 @@ _PROSE = 14
 
 def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console) -> None:
     """Print the plans that meet all targets."""
-    _say(console, f"These plans meet all targets; pays: the most that a person pays in {format_duration(period)}.")
+    say(console, f"These plans meet all targets; pays: the most that a person pays in {format_duration(period)}.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     span = "window" if outcomes[0].plan.design.times is None else "horizon"
     for column in ("", "pays", "ε", "T", span, "update", "k", *_list_measures(outcomes[0])):
@@ -48,21 +48,21 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
         )
     console.print(table)
     if len(outcomes) > MOST_SHOWN:
-        _say(console, f"{len(outcomes) - MOST_SHOWN} more with --json; fix --slot, --window or --answers for fewer.")
-    _say(console, LEGEND if outcomes[0].counts is None else f"{LEGEND} {COUNTS}")
-    _say(
+        say(console, f"{len(outcomes) - MOST_SHOWN} more with --json; fix --slot, --window or --answers for fewer.")
+    say(console, LEGEND if outcomes[0].counts is None else f"{LEGEND} {COUNTS}")
+    say(
         console,
         "The plan with the lowest payment comes first. A plan is left out if another plan with the same window is at "
         "least as good in pays, T, update and silence.",
     )
-    _say(console, FLOOR)
-    _say(console, ASSUMPTION)
+    say(console, FLOOR)
+    say(console, ASSUMPTION)
 
 
 def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console) -> None:
     """Print each monitor's present choice, its neighbours, and the targets that they miss."""
     for name, choices in by_monitor.items():
-        _say(console, f"{name}; pays: the most that a person pays to all monitors in the period.")
+        say(console, f"{name}; pays: the most that a person pays to all monitors in the period.")
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for column in ("choice", "pays", *_list_measures(choices[0].outcome), "misses"):
             prose = column in {"choice", "misses"}
@@ -77,13 +77,13 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
             )
         console.print(table)
         counts = choices[0].outcome.counts
-    _say(console, LEGEND if counts is None else f"{LEGEND} {COUNTS}")
-    _say(
+    say(console, LEGEND if counts is None else f"{LEGEND} {COUNTS}")
+    say(
         console,
         "The values are those of a monitor's worst location: false alarms at the smallest ε, misses at the largest.",
     )
-    _say(console, FLOOR)
-    _say(console, ASSUMPTION)
+    say(console, FLOOR)
+    say(console, ASSUMPTION)
 
 
 def compute_curves(plan: Plan, targets: Targets) -> list[dict[str, float]]:
@@ -194,5 +194,6 @@ def _format_chance(chance: float) -> str:
     return format_percent(chance).replace(" ", "")
 
 
-def _say(console: Console, text: str) -> None:
+def say(console: Console, text: str) -> None:
+    """Print a text verbatim."""
     console.print(text, markup=False, highlight=False)

@@ -20,7 +20,7 @@ from monitor.errors import UsageError
 from monitor.operate.check.report import ASSUMPTION
 from monitor.operate.plan.find_plans import SLOTS, WINDOWS, choose
 from monitor.operate.plan.find_threshold_and_epsilon import choose_grid_step
-from monitor.operate.plan.render import MOST_SHOWN
+from monitor.operate.plan.render import MOST_SHOWN, say
 from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_excess
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
@@ -196,17 +196,13 @@ def render(plans: tuple[UpperBoundPlan, ...], period: int, console: Console) -> 
             *map(format_duration, (plan.window, plan.bucket)),
             f"{format_amount(mean)} ± {format_amount(deviation)}",
         )
-    _say(console, f"These plans meet all targets; pays: the most that a person pays in {format_duration(period)}.")
+    say(console, f"These plans meet all targets; pays: the most that a person pays in {format_duration(period)}.")
     console.print(table)
     if len(plans) > MOST_SHOWN:
-        _say(console, f"{len(plans) - MOST_SHOWN} more with --json; fix --window or --bucket for fewer.")
-    _say(
+        say(console, f"{len(plans) - MOST_SHOWN} more with --json; fix --window or --bucket for fewer.")
+    say(
         console,
         "one visit: what a visit pays that is reported once; too high: by how many people noise raises a bound, the "
         "mean and the standard deviation. A person who is reported in several buckets counts in each.",
     )
-    _say(console, ASSUMPTION)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False)
+    say(console, ASSUMPTION)

@@ -12,7 +12,7 @@ from monitor.command_options import EXISTING, add_config_option
 from monitor.config.valid_config import load_valid_config
 from monitor.kafka.connections import build_kafka_connections
 from monitor.observe.logs import set_up_logging
-from monitor.operate.send.send_file import SendOptions, Target, send_file
+from monitor.operate.send.send_file import Target, send_file
 from monitor.time.clock import SystemClock
 
 
@@ -45,5 +45,12 @@ def send(visits: Path, config_file: Path, *, dry_run: bool, first_line: int, des
     valid = load_valid_config(config_file, os.environ)
     kafka = valid.config.kafka
     target = Target(build_kafka_connections(kafka, valid.config.service.name), kafka.topics.visits, visits)
-    options = SendOptions(first_line, dry_run, despite_warnings)
-    sys.exit(send_file(target, valid.parameters, SystemClock(), options))
+    code = send_file(
+        target,
+        valid.parameters,
+        SystemClock(),
+        dry_run=dry_run,
+        first_line=first_line,
+        despite_warnings=despite_warnings,
+    )
+    sys.exit(code)

@@ -126,17 +126,18 @@ _MERGED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SendOptions:
-    """What to do with a file. `first_line`: visits that begin before it are left out, because Kafka has them."""
-
-    first_line: int = 1
-    dry_run: bool = False
-    despite_warnings: bool = False
-
-
-def send_file(target: Target, parameters: Parameters, clock: Clock, options: SendOptions) -> int:
+def send_file(
+    target: Target,
+    parameters: Parameters,
+    clock: Clock,
+    *,
+    dry_run: bool,
+    first_line: int = 1,
+    despite_warnings: bool = False,
+) -> int:
     """Send the visits of a file, or with `dry_run` print what would be sent.
+
+    Visits that begin before `first_line` are left out, because Kafka has them.
 
     Return the exit code: 1 if a visit is not sent, because the service would refuse it or not count it, or because the
     ids of people look as if a spreadsheet has changed them.
@@ -146,25 +147,25 @@ def send_file(target: Target, parameters: Parameters, clock: Clock, options: Sen
         TopicError, UnreachableError: the visits cannot be sent.
         SendError: a signal stopped the command.
     """
-    if not options.dry_run:
+    if not dry_run:
         target.require_topic()
     now, stderr = clock.now(), Console(stderr=True)
 
     def judge() -> Iterator[Judged]:
-        visits = (visit for visit in read_visits(target.path) if visit.line >= options.first_line)
+        visits = (visit for visit in read_visits(target.path) if visit.line >= first_line)
         return judge_visits(parameters, visits, now)
 
     survey = _survey(target.path, judge(), stderr)
-    if options.first_line > 1 and not survey.total:
+    if first_line > 1 and not survey.total:
         raise UsageError(
-            f"--resume {options.first_line}: {target.path} has no visit in this line or later: nothing is left to send"
+            f"--resume {first_line}: {target.path} has no visit in this line or later: nothing is left to send"
         )
     _print_findings(survey)
     amount = f"{survey.visits} of {survey.total} visits"
-    if survey.plausibility.may_merge_people() and not options.despite_warnings:
+    if survey.plausibility.may_merge_people() and not despite_warnings:
         click.echo(_MERGED)
         return EXIT_FAILED
-    if options.dry_run:
+    if dry_run:
         click.echo(f"{amount} would be sent to {target.topic}. Sent now, {_name_tick(now, parameters)}")
     elif not survey.visits:
         click.echo("Nothing to send.")

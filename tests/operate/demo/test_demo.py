@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import zipfile
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -21,6 +22,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import monitor
 from monitor.audit import AuditReport
 from monitor.audit.kinds.all_kinds import OWN_ORACLES
 from monitor.config.derive_parameters import derive_parameters
@@ -28,8 +30,8 @@ from monitor.config.load import load_config
 from monitor.config.registry import load_registry
 from monitor.config.whole_config import Config
 from monitor.errors import EXIT_FAILED
+from monitor.operate.demo.command import copy_examples, run_demo, write_visits
 from monitor.operate.demo.page import DemoPage, write_recount
-from monitor.operate.demo.run_demo import Length, copy_examples, run_demo, write_visits
 from monitor.operate.replay.read_visits import Extent, read_lines
 from monitor.time.instants import DAY
 from tests.kit.waiting import until
@@ -55,7 +57,7 @@ def test_short_demo_prints_true_summary() -> None:
         until(lambda: json.loads(read("places.json"))["counts"]["unknown"] == 0, 60)
 
     page = DemoPage(0, look)
-    outcome = run_demo(20, Console(file=file, width=100), Length(days=3, seconds=3.0), page)
+    outcome = run_demo(20, Console(file=file, width=100), page, days=3, seconds=3.0)
     text = file.getvalue()
     assert f"The page is at {page.url}" in text
     assert f"The page stays at {page.url} until Ctrl-C." in text
@@ -192,3 +194,24 @@ def test_number_of_invalid_visits(write: WriteVisits, days: int) -> None:
     invalid = [line for line in lines if line.startswith(",") or any(fault in line for fault in faults)]
     assert len(lines) == written
     assert len(invalid) == min(5, written // 2)
+
+
+ROOT = Path(monitor.__file__).parents[1]
+
+
+def test_installed_wheel_has_demo_files(tmp_path: Path) -> None:
+    """The wheel contains the same configuration and registry."""
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed, folder = tmp_path / "installed", tmp_path / "folder"
+    folder.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.operate.demo.command import copy_examples"
+    code += "; from pathlib import Path; import monitor; print(monitor.__file__); copy_examples(Path(sys.argv[2]))"
+    run = [sys.executable, "-W", "ignore", "-c", code, str(installed), str(folder)]
+    output = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert output.startswith(str(installed))
+    for name in ("demo.yaml", "demo-locations.csv", "demo-map.geojson"):
+        assert (folder / name).read_bytes() == (ROOT / "config" / name).read_bytes()
