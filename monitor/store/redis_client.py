@@ -187,7 +187,8 @@ def _create_sentinel_client(address: RedisAddress, options: Mapping[str, Any]) -
     own: dict[str, Any] = dict(parse_url(address.url))  # type: ignore[no-untyped-call]  # redis-py gives it no types
     name, encrypted = own.pop("host"), own.pop("connection_class", None) is SSLConnection
     settings = {**options, **own, "ssl": encrypted}
-    asking = {key: settings[key] for key in ("ssl", "socket_timeout", "socket_connect_timeout", *address.tls)}
+    limits = ("socket_timeout", "socket_connect_timeout", "retry")
+    asking = {key: settings[key] for key in ("ssl", *limits, *address.tls)}
     asking["credential_provider"] = address.sentinel_credentials
     sentinels = [(host.strip("[]"), int(port)) for host, _, port in (one.rpartition(":") for one in address.sentinels)]
     client: Redis = Sentinel(sentinels, sentinel_kwargs=asking, **settings).master_for(name)  # type: ignore[no-untyped-call]  # redis-py gives it no types

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -122,14 +123,19 @@ def test_sentinels_that_name_no_primary() -> None:
 
 
 def test_time_limits() -> None:
-    """Connections and responses have time limits. Only a command whose connection was lost is sent once more."""
-    options = create_client(RedisAddress("redis://host")).get_connection_kwargs()
-    assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
-    for error, calls in ((exceptions.ConnectionError, 2), (exceptions.TimeoutError, 1)):
-        command = Mock(side_effect=error)
-        with pytest.raises(error):
-            options["retry"].call_with_retry(command, Mock())
-        assert command.call_count == calls, error
+    """Connections and responses have time limits, also of Sentinels.
+
+    Only a command whose connection was lost is sent once more.
+    """
+    primary: Any = create_client(RedisAddress("redis://town", sentinels=("sentinel:1",)))
+    for client in (create_client(RedisAddress("redis://host")), *primary.connection_pool.sentinel_manager.sentinels):
+        options = client.get_connection_kwargs()
+        assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
+        for error, calls in ((exceptions.ConnectionError, 2), (exceptions.TimeoutError, 1)):
+            command = Mock(side_effect=error)
+            with pytest.raises(error):
+                options["retry"].call_with_retry(command, Mock())
+            assert command.call_count == calls, error
 
 
 def test_socket_of_the_file_system(valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> None:
