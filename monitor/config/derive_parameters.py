@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from monitor.config.charges_of_monitors import compute_timing
 from monitor.config.whole_config import Config
-from monitor.config.worst_payment import compute_timing
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.locations import Registry
 from monitor.kinds.parameters import Parameters

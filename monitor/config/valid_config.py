@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
+from monitor.config.charges_of_monitors import compute_charges, find_overspending
 from monitor.config.conditions_between_keys import Values, find_unknown_locations
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
 from monitor.config.registry import Locations, load_registry
 from monitor.config.whole_config import Config
-from monitor.config.worst_payment import compute_charges, find_overspending
 from monitor.errors import ConfigError, Problem
 from monitor.kinds.parameters import Parameters
 from monitor.kinds.record_sizes import LARGEST_SNAPSHOT

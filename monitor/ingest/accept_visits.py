@@ -48,7 +48,7 @@ from monitor.kinds.facts_and_questions import (
 )
 from monitor.kinds.parameters import Parameters
 from monitor.records.visit_contract import Fault, Reason
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.time.instants import SECOND
 from monitor.time.schedule import Schedule
 

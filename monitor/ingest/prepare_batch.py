@@ -14,7 +14,7 @@ from monitor.ingest.poll_input import Fetched
 from monitor.ingest.write_queue import Batch, count_delays
 from monitor.kinds.facts_and_questions import OffsetRange
 from monitor.kinds.parameters import Parameters
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.time.instants import SECOND
 
 

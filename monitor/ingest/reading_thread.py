@@ -25,7 +25,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.observe.failpoints import failpoint
 from monitor.observe.logs import log_fields
 from monitor.observe.update_service_metrics import Metrics
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.store.redis_store import RedisStore
 from monitor.thread_signals import Signal, TickEnds
 

@@ -15,10 +15,10 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from monitor.client.answer_types import Answer, State
+from monitor.config.charges_of_monitors import compute_charges, compute_timing
 from monitor.config.registry import Location
 from monitor.config.sections import LANGUAGES, Language
 from monitor.config.whole_config import Config
-from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.kinds.all_kinds import find_words
 from monitor.operate.check.belief_picture import Labels, draw_beliefs
 from monitor.page.current_places import MARKS, STATES, Expected, Place, Recount, distinguish
@@ -31,7 +31,7 @@ from monitor.page.write_changed_files import name_place
 from monitor.privacy.alarm_chances import compute_belief, find_most_noise
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import SECOND
-from monitor.values.belief import PRIORS
+from monitor.values.belief_about_one_person import PRIORS
 
 SECONDS: Final = (120, 60, 30, 10, 1)
 """How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""

@@ -36,7 +36,7 @@ from monitor.records.signed_notes import Signer
 from monitor.service.preflight import Preflight
 from monitor.stop_signals import FINISH_SECONDS
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.store.redis_client import RedisAddress, RedisUser, create_client
 from monitor.store.redis_store import RedisStore
 from monitor.ticks.check_payment_in_period import PeriodCheck, PeriodLimits

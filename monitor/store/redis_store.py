@@ -49,7 +49,7 @@ _LEAST_EXPIRY: Final = 3_600
 Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
-_ALONE: Final = frozenset({"forget_progress", "read_progress", "rights"})
+_ALONE: Final = frozenset({"check_rights", "forget_progress", "read_progress"})
 """The scripts that do not use the functions of common.lua."""
 
 
@@ -284,7 +284,7 @@ class RedisStore:
         """
         with self._translate_errors():
             self._client.ping()
-            reply = self._execute({0: _make_eval("rights", [self._keys.rights])})[0]
+            reply = self._execute({0: _make_eval("check_rights", [self._keys.rights])})[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
         self.require_no_eviction()

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from monitor.privacy.alarm_chances import compute_belief
-from monitor.values.belief import BELIEVED
+from monitor.values.belief_about_one_person import BELIEVED
 
 Level = Literal["useless", "risky", "fine"]
 USELESS: Final = "useless"

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
+from monitor.config.charges_of_monitors import compute_charges, compute_max_lead
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.registry import Locations
 from monitor.config.valid_config import validate_config
-from monitor.config.worst_payment import compute_charges, compute_max_lead
 from monitor.errors import ConfigError
 from monitor.kinds.all_kinds import KINDS
 from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor

@@ -13,7 +13,7 @@ from monitor.kinds.at_times.keys_and_parameters import AtTimes
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, parse_instant
 from monitor.time.schedule import Schedule
 from monitor.time.slot_grid import SlotGrid

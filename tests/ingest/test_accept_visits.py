@@ -20,7 +20,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.kinds.upper_bound.keys_and_parameters import UpperBound
 from monitor.privacy.upper_bound import BucketRule
 from monitor.records.visit_contract import Reason
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from tests.builders import build_parameters, build_visit, replace_monitors, select
 from tests.kinds.examples import LENGTHS, measure_lengths

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.ingest.people_at_several_places import PeopleAtSeveralPlaces
 from monitor.kinds.facts_and_questions import CONSENT, PRESENT
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 
 NOON, EVENING = 1_767_268_800_000_000, 1_767_290_400_000_000
 HASHER = PersonHasher(b"0123456789abcdef")

@@ -21,7 +21,7 @@ from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START
 from monitor.kinds.parameters import Parameters
 from monitor.records.dead_letter_record import DeadLetterHeaders
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.store.keys import Keys
 from tests.conftest import Eventually
 from tests.ingest import crafted

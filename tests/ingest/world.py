@@ -34,7 +34,7 @@ from monitor.kinds.parameters import Parameters
 from monitor.observe.service_metrics import REPORT_DELAY_BUCKETS
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.servers import EmbeddedKafka, EmbeddedValkey
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisStore

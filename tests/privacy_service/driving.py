@@ -19,7 +19,7 @@ from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, Portions, Question, Reading
 from monitor.kinds.parameters import Parameters
 from monitor.ledger.ledger_state import LedgerState
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.ticks.collect_answers import Decider
 from monitor.time.clock import SteppedClock
 from tests.privacy_service.cells import BASE, Cell, Visit, encode_record, find_digit, stamp_ms

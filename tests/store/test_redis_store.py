@@ -13,7 +13,7 @@ from monitor.errors import EvictionError, StoreError, UnreachableError
 from monitor.kinds.facts_and_questions import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.kinds.parameters import Parameters
 from monitor.operate.servers import EmbeddedValkey
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_store import RedisStore
 from monitor.time.clock import SteppedClock

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final, NamedTuple
 
 from monitor.privacy.alarm_chances import compute_belief
-from monitor.values.belief import PRIORS, format_belief
+from monitor.values.belief_about_one_person import PRIORS, format_belief
 from monitor.values.wording import format_percent
 
 _SIDE: Final = 200

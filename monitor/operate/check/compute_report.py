@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from monitor.config.charges_of_monitors import compute_timing
 from monitor.config.valid_config import ValidConfig
-from monitor.config.worst_payment import compute_timing
 from monitor.kinds.all_kinds import find_words
 from monitor.kinds.base.words import Words
 from monitor.kinds.report_delays import ReportDelays

@@ -17,7 +17,7 @@ from monitor.kinds.all_kinds import KINDS
 from monitor.operate.check.report import ASSUMPTION, CheckReport, MonitorReport
 from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
-from monitor.values.belief import PRIORS, format_belief
+from monitor.values.belief_about_one_person import PRIORS, format_belief
 from monitor.values.wording import explain_factor, format_percent, spell_duration
 
 _BAR: Final = 12

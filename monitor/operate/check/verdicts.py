@@ -14,7 +14,7 @@ from monitor.operate.check.report import OFTEN, Counted, MonitorReport, Overlap,
 from monitor.privacy.alarm_chances import find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import MILLISECOND, format_duration
-from monitor.values.belief import BELIEVED, format_belief
+from monitor.values.belief_about_one_person import BELIEVED, format_belief
 from monitor.values.levels import FINE, NOISE_IN_SIGHT, ONE_PERSON, ONE_VISIT, RISKY, USELESS, Level, Limits
 from monitor.values.wording import format_amount, format_percent, spell_duration
 

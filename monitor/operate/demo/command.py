@@ -33,7 +33,7 @@ from monitor.operate.simulated_town import Town
 from monitor.service.wiring import Settings
 from monitor.time.clock import Clock, SteppedClock
 from monitor.time.instants import DAY, format_instant
-from monitor.values.belief import describe_belief
+from monitor.values.belief_about_one_person import describe_belief
 
 DAYS: Final = 14
 SECONDS: Final = 38.0

@@ -17,7 +17,7 @@ from monitor.audit.findings import SAFE
 from monitor.client.describe_records import length
 from monitor.operate.replay.driver import Summary
 from monitor.privacy.epsilon import format_epsilon
-from monitor.values.belief import describe_belief
+from monitor.values.belief_about_one_person import describe_belief
 
 _NEXT: Final = (
     ("docs/tutorial/own-data.md", "answers about your own places, in fifteen minutes"),

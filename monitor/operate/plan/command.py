@@ -26,7 +26,7 @@ from monitor.operate.plan.upper_bounds import render as render_bounds
 from monitor.operate.read_report_delays import read_report_delays
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.time.instants import SECOND
-from monitor.values.belief import BELIEVED
+from monitor.values.belief_about_one_person import BELIEVED
 
 _COUNT: Final = click.IntRange(1, 10**9)
 _OF_KIND: Final[dict[str, tuple[str, ...]]] = {

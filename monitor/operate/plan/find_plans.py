@@ -26,7 +26,7 @@ from monitor.operate.plan.targets import Targets
 from monitor.privacy.alarm_chances import compute_belief
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration
-from monitor.values.belief import BELIEVED
+from monitor.values.belief_about_one_person import BELIEVED
 from monitor.values.wording import format_percent
 
 SLOTS: Final = (15 * MINUTE, HOUR, 6 * HOUR, DAY)

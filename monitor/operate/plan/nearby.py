@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from monitor.config.charges_of_monitors import compute_charges, compute_timing
 from monitor.config.conditions_between_keys import Values, find_broken_conditions
 from monitor.config.whole_config import Config
-from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.errors import UsageError
 from monitor.kinds.all_kinds import find_words
 from monitor.kinds.base.keys_and_parameters import ConfiguredMonitor

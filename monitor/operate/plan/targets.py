@@ -12,7 +12,7 @@ from monitor.kinds.report_delays import ReportDelays
 from monitor.privacy.alarm_chances import find_largest_epsilon
 from monitor.privacy.epsilon import LARGEST, format_epsilon
 from monitor.time.instants import DAY, format_duration
-from monitor.values.belief import BELIEVED
+from monitor.values.belief_about_one_person import BELIEVED
 
 PERIOD: Final = 14 * DAY
 

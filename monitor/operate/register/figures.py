@@ -8,8 +8,8 @@ from fractions import Fraction
 from importlib import resources
 from typing import Any, Final
 
+from monitor.config.charges_of_monitors import compute_timing
 from monitor.config.valid_config import ValidConfig
-from monitor.config.worst_payment import compute_timing
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.kinds.all_kinds import find_words
 from monitor.kinds.base.words import Words

@@ -20,7 +20,7 @@ from monitor.operate.register.figures import (
     format_factor,
 )
 from monitor.privacy.epsilon import format_epsilon
-from monitor.values.belief import PRIORS, format_belief
+from monitor.values.belief_about_one_person import PRIORS, format_belief
 from monitor.values.wording import format_percent, spell_duration, spell_rhythm
 
 _BELIEFS: Final = Labels(

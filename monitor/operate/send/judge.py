@@ -22,7 +22,7 @@ from monitor.operate.convert.plausibility import Plausibility
 from monitor.operate.convert.rows import Stay
 from monitor.operate.send.visits_file import FileVisit
 from monitor.records.visit_contract import Reason
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 
 PORTION_VISITS: Final = 10_000
 """How many visits are in memory at the same time."""

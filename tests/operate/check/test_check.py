@@ -17,12 +17,12 @@ import pytest
 import yaml
 from rich.console import Console
 
+from monitor.config.charges_of_monitors import compute_charges, compute_timing
 from monitor.config.load import load_config
 from monitor.config.registry import load_registry
 from monitor.config.sections import ClockSettings
 from monitor.config.valid_config import validate_config
 from monitor.config.whole_config import Config
-from monitor.config.worst_payment import compute_charges, compute_timing
 from monitor.kinds.at_times.keys_and_parameters import AtTimesMonitor
 from monitor.operate.check.compute_report import compute_report
 from monitor.operate.check.print_report import render

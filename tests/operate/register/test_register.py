@@ -33,7 +33,7 @@ from monitor.operate.register.pages import write_assessment, write_notice
 from monitor.privacy.alarm_chances import compute_belief, compute_mean_noise, find_threshold
 from monitor.privacy.epsilon import format_epsilon
 from monitor.time.instants import DAY, HOUR, MINUTE
-from monitor.values.belief import PRIORS
+from monitor.values.belief_about_one_person import PRIORS
 from monitor.values.wording import format_percent, spell_duration, spell_rhythm
 from tests.kinds.examples import LENGTHS, MONITORS
 from tests.kit.signed import SIGNER

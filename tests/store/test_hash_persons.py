@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from monitor.errors import UsageError
-from monitor.store.hashing import PersonHasher
+from monitor.store.hash_persons import PersonHasher
 
 KEY = bytes(range(32))
 PEOPLE = [f"person-{number}" for number in range(100)]
@@ -31,7 +31,7 @@ def test_full_cache(cached: int) -> None:
 @pytest.mark.parametrize(("cached", "cached_bytes"), [(50, 10**9), (10**6, 50_000)])
 def test_cache_is_bounded(cached: int, cached_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache is bounded in people and in bytes: an id of 256 bytes may take a kilobyte."""
-    monkeypatch.setattr("monitor.store.hashing._CACHED_BYTES", cached_bytes)
+    monkeypatch.setattr("monitor.store.hash_persons._CACHED_BYTES", cached_bytes)
     hasher = PersonHasher(KEY, cached)
     tracemalloc.start()
     try:
