@@ -40,6 +40,8 @@ test: $(DEV)  ## run every check: lint, types and all tests, on real servers tha
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target kafka-classes go-programs
 	@# Tests with servers often wait. Everything else only computes, in the processor time that they leave.
 	@$(MAKE) --no-print-directory --jobs=2 test-with-servers test-without-servers
+	@# These keep several services with slots of two seconds on time, so nothing else runs, and fewer of them at once.
+	$(BIN)/pytest tests/faults -m "servers and not soak" --numprocesses 3 $(BY_FILE) --reruns 1
 
 test-with-servers: $(DEV)
 	@# Each process collects the files that it is given, and only a quarter of all files have such tests.
@@ -48,8 +50,6 @@ test-with-servers: $(DEV)
 	@files=$$(sed -n 's/::.*//p' $(VENV)/server-tests | uniq); \
 		{ grep -l 'mark\.long' $$files; grep -L 'mark\.long' $$files; } >$(VENV)/server-files
 	$(BIN)/pytest -m "servers and not soak" --numprocesses 6 $(BY_FILE) --reruns 1 @$(VENV)/server-files
-	@# These keep several services with slots of two seconds on time, so fewer of them run at once.
-	$(BIN)/pytest tests/faults -m "servers and not soak" --numprocesses 3 $(BY_FILE) --reruns 1
 
 test-without-servers: $(DEV)
 	@nice -n 19 $(MAKE) --no-print-directory check
