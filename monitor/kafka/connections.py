@@ -34,6 +34,7 @@ from monitor.config.secret_values import read_kafka_password, require_files
 from monitor.errors import ConfigError, UnreachableError
 from monitor.kafka.error_words import explain_tls_error, name_error, put_into_words
 from monitor.kafka.kafka_python_3_0.coordinator import Member
+from monitor.kafka.kafka_python_3_0.decoders import compile_decoders_alone
 from monitor.kafka.kafka_python_3_0.network import TLS_ALERT, NetworkClient, ProducersNetworkClient
 from monitor.kafka.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
 
@@ -208,6 +209,7 @@ class KafkaConnections:
 
     def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
         """Create a client. If this fails, close its network client; otherwise a thread and sockets would remain."""
+        compile_decoders_alone()
         nets: list[NetworkClient] = []
         network = ProducersNetworkClient if kind is Producer else NetworkClient
 

@@ -22,6 +22,7 @@ from kafka.producer.producer_batch import ProducerBatch
 from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
+from kafka.protocol.schemas.fields.struct import StructField
 from kafka.record.default_records import ControlRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
@@ -50,6 +51,7 @@ PARTS: dict[str, tuple[str, list[Callable[..., Any] | type]]] = {
             Sender,
         ],
     ),
+    "decoders": ("c78a7ce6ef8e4510", [StructField]),
     "batch_queue": (
         "3e627306a6c87a2c",
         [KafkaProducer.send, RecordAccumulator, ProducerBatch, MemoryRecordsBuilder, DefaultRecordBatchBuilder],
