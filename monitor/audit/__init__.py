@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import logging
 
-from monitor.audit.audit_once import audit, audit_topics, render
+from monitor.audit.audit_once import audit, audit_topics
 from monitor.audit.findings import AuditReport
 from monitor.audit.parse_values import AuditError
+from monitor.audit.print_report import render
 
 __all__ = [
     "AuditError",

@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.audit.configuration_in_force import Judge, Stretches
+from monitor.audit.checks_of_configuration import Judge
+from monitor.audit.configuration_in_force import Stretches
 from monitor.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.audit.history import History
 from monitor.audit.kinds.base.monitor import Prove
 from monitor.audit.missing_records import TickParts
 from monitor.audit.owner_records import Owner
-from monitor.audit.parse_values import Record
 from monitor.audit.read_records import ANSWERS, CHECKPOINT, FORMS, OWNERS
+from monitor.audit.record_fields import Record
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.audit.check_output import OutputChecks, WaitingTick
+from monitor.audit.checks_of_configuration import Judge
 from monitor.audit.configuration import AuditTerms, require_one_grid
-from monitor.audit.configuration_in_force import Judge
 from monitor.audit.findings import TICKS, Findings, Outcome, ProvenStretch, count_false
 from monitor.audit.history import History
 from monitor.audit.kinds.all_kinds import ORACLES
 from monitor.audit.kinds.base.monitor import Scope
-from monitor.audit.parse_values import Record
 from monitor.audit.read_records import FORMS
+from monitor.audit.record_fields import Record
 from monitor.audit.recount_payments import Payments
 from monitor.audit.recount_visits import Recount
 

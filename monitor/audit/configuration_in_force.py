@@ -2,24 +2,23 @@
 
 An owner record begins a stretch of its output partition. Its charges are compared with those of each given
 configuration. If several match, for example because only a threshold differs, each answer is judged by the first one
-whose public values it has (`Judge`). An answer with public values that no given configuration has is not judged, unless
-one of them is certainly in force.
+whose public values it has. An answer with public values that no given configuration has is not judged, unless one of
+them is certainly in force.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from monitor.audit.checks_of_configuration import Judge
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import FORM, Findings
 from monitor.audit.history import History
-from monitor.audit.kinds.base.monitor import Check, Part, Prove, Scope
 from monitor.audit.owner_records import Charges, Owner
-from monitor.audit.parse_values import FormError, Record
-from monitor.audit.recount_visits import Recount
+from monitor.audit.record_fields import Record
 
 STATED: Final = frozenset({"epsilon"})
 """The public value of an answer that the charges of its owner state too."""
@@ -133,52 +132,3 @@ def match_charges(stated: Charges, terms: AuditTerms) -> bool:
         return False
     configured = Counter(charge for monitor in terms.monitors for charge in monitor.list_charges())
     return not stated.are_stated or stated.list_charges() == configured
-
-
-class Judge:
-    """The checks of one configuration's monitors, by kind and name."""
-
-    def __init__(self, terms: AuditTerms, scope: Scope, recount: Recount | None) -> None:
-        self.terms = terms
-        self._findings = scope.findings
-        self._public = {monitor.name: monitor.public for monitor in terms.monitors}
-        self.checks: dict[tuple[str, str], Check] = {}
-        for monitor in terms.monitors:
-            counts = None if recount is None else recount.monitors[monitor.name]
-            self.checks[monitor.kind, monitor.name] = monitor.create_check(scope, counts)
-
-    def matches_public(self, record: Record) -> bool:
-        """Return whether an answer has the as_of and all public values of the configuration."""
-        return self.matches(record, self._public.get(record.monitor, ()))
-
-    def matches(self, record: Record, names: Collection[str]) -> bool:
-        """Return whether an answer has the as_of and, of the named fields, those that the configuration gives it."""
-        check = self.checks.get((record.kind, record.monitor))
-        facts = {} if check is None else check.list_facts(record.form)
-        return (
-            bool(facts)
-            and record.form.as_of == self.terms.grid.as_of(record.form.tick)
-            and all(getattr(record.form, name) == facts[name] for name in facts.keys() & names)
-        )
-
-    def take(self, record: Record) -> Prove | None:
-        """Check everything about an answer that does not need the recount.
-
-        Return the comparison with the recount, or None if the answer cannot be compared.
-        """
-        check = self.checks.get((record.kind, record.monitor))
-        if check is None:
-            self._findings.add(FORM, f"{record.position}: the configuration has no such monitor")
-            return None
-        try:
-            return check.take(record)
-        except FormError as error:
-            self._findings.add(FORM, f"{record.position}: not in the form of the interface: {error}")
-            return None
-
-    def expect_records(self, tick: int, part: Part, found: Counter[str]) -> dict[str, int]:
-        """Return how many records of a tick each monitor should have in an output partition.
-
-        `found`: the number of those that have been read.
-        """
-        return {name: check.expect_records(tick, part, found[name]) for (_kind, name), check in self.checks.items()}

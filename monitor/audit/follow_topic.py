@@ -14,8 +14,8 @@ from typing import Any, Final
 from monitor.audit.compare_ticks import Engine, Run
 from monitor.audit.configuration import AuditTerms
 from monitor.audit.findings import ProvenStretch
-from monitor.audit.parse_values import Record
 from monitor.audit.read_records import decode_record
+from monitor.audit.record_fields import Record
 from monitor.audit.recount_visits import Recount, create_recounts
 from monitor.audit.signatures import Signatures, SignedOutput, read_public_key
 from monitor.audit.topic_reader import (

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from monitor.audit.configuration_in_force import Judge
+from monitor.audit.checks_of_configuration import Judge
 from monitor.audit.findings import TICKS, Findings, format_ticks
 from monitor.audit.kinds.base.monitor import Part
 from monitor.audit.owner_records import Owner, Start
-from monitor.audit.parse_values import Record
+from monitor.audit.record_fields import Record
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from monitor.audit.kinds.all_kinds import KINDS
 from monitor.audit.kinds.base.designated_times import TimeCharges
 from monitor.audit.kinds.base.places import LocationCharges
-from monitor.audit.parse_values import Digest, Instant, People, Positive, Whole
+from monitor.audit.record_fields import Digest, Instant, People, Positive, Whole
 
 CHARGED: Final = {charged for kind in KINDS.values() for charged in kind.charged}
 """The kinds of charges per designated time."""

@@ -12,7 +12,8 @@ import msgspec
 
 from monitor.audit.kinds.all_kinds import KINDS
 from monitor.audit.owner_records import Checkpoint, Owner, Start
-from monitor.audit.parse_values import AuditError, Instant, Record, parse_recorded_epsilon, parse_utc
+from monitor.audit.parse_values import AuditError
+from monitor.audit.record_fields import Instant, Record, parse_recorded_epsilon, parse_utc
 from monitor.audit.shared_terms import Grid
 
 ANSWERS: Final[dict[str, Any]] = {name: kind.answers for name, kind in KINDS.items()}

@@ -24,7 +24,7 @@ from monitor.audit.configuration import read_terms
 from monitor.audit.findings import Outcome
 from monitor.audit.follow_topic import Follower
 from monitor.audit.live import start_audit
-from monitor.audit.live.start_audit import KafkaTopics
+from monitor.audit.live.topic_facts import KafkaTopics
 from monitor.audit.topic_reader import Sources
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently

@@ -19,7 +19,7 @@ from monitor.audit.compare_ticks import Run
 from monitor.audit.configuration import read_terms
 from monitor.audit.findings import Outcome
 from monitor.audit.follow_topic import Follower
-from monitor.audit.live.start_audit import KafkaTopics
+from monitor.audit.live.topic_facts import KafkaTopics
 from monitor.audit.topic_reader import Sources
 from monitor.cli import main
 from monitor.config.load import load_config

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.audit.configuration_in_force import Judge
+from monitor.audit.checks_of_configuration import Judge
 from monitor.audit.findings import Outcome
 from monitor.audit.parse_values import parse_instant
 from tests.audit.conftest import Tiny, find, show

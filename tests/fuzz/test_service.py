@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from monitor.audit import audit_topics
-from monitor.audit.live.start_audit import KafkaTopics
+from monitor.audit.live.topic_facts import KafkaTopics
 from monitor.audit.topic_reader import Sources
 from monitor.ingest.accept_visits import Accepted, accept
 from monitor.ingest.decode_visits import decode_records

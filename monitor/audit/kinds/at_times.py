@@ -19,7 +19,8 @@ from monitor.audit.findings import BUDGET, FORM, LEAST, NOISY, SAFE, TICKS
 from monitor.audit.history import History, Memory
 from monitor.audit.kinds.base.designated_times import Presence, Timed, TimedMonitor, parse_timed
 from monitor.audit.kinds.base.monitor import Check, Part, Prove, Scope
-from monitor.audit.parse_values import FormError, Instant, People, Positive, Record, Whole, format_utc, parse_epsilon
+from monitor.audit.parse_values import format_utc, parse_epsilon
+from monitor.audit.record_fields import FormError, Instant, People, Positive, Record, Whole
 from monitor.audit.shared_terms import SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from monitor.audit.kinds.base.designated_times import DrawnCheck, DrawnOnce, TimedCounts, TimedMonitor, parse_timed
 from monitor.audit.kinds.base.monitor import Check, Scope
-from monitor.audit.parse_values import FormError, Positive, Whole, parse_duration
+from monitor.audit.parse_values import parse_duration
+from monitor.audit.record_fields import FormError, Positive, Whole
 from monitor.audit.shared_terms import SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

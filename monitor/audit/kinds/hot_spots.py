@@ -13,7 +13,7 @@ from msgspec import Struct
 from monitor.audit.findings import NOISY
 from monitor.audit.kinds.base.designated_times import DrawnCheck, DrawnOnce, Presence, TimedMonitor, parse_timed
 from monitor.audit.kinds.base.monitor import Check, Scope
-from monitor.audit.parse_values import People, Positive
+from monitor.audit.record_fields import People, Positive
 from monitor.audit.shared_terms import SharedTerms
 
 

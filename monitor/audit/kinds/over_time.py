@@ -23,14 +23,14 @@ from monitor.audit.kinds.base.places import (
     PlacesMonitor,
     parse_shares,
 )
-from monitor.audit.parse_values import (
+from monitor.audit.parse_values import parse_duration
+from monitor.audit.record_fields import (
     FormError,
     Instant,
     People,
     Positive,
     Record,
     Whole,
-    parse_duration,
 )
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit

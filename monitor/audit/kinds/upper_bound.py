@@ -21,7 +21,8 @@ from monitor.audit.kinds.base.places import (
     PlacesMonitor,
     parse_shares,
 )
-from monitor.audit.parse_values import FormError, Instant, People, Positive, Record, Status, Whole, parse_duration
+from monitor.audit.parse_values import parse_duration
+from monitor.audit.record_fields import FormError, Instant, People, Positive, Record, Status, Whole
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit
 

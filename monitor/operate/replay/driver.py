@@ -32,7 +32,7 @@ from monitor.observe.service_metrics import FATES
 from monitor.observe.update_service_metrics import Metrics
 from monitor.operate.replay.produce_visits import Feed
 from monitor.operate.replay.read_visits import Extent, Refusals, SortedLines, read_lines
-from monitor.operate.servers import start_servers
+from monitor.operate.servers.start_servers import start_servers
 from monitor.records.output_records import OutputRecord
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import Preflight, run_preflight

@@ -13,8 +13,8 @@ from monitor.command_options import EXISTING
 from monitor.config.load import load_config
 from monitor.errors import UsageError
 from monitor.observe.logs import set_up_logging
-from monitor.operate.servers import start_servers
 from monitor.operate.servers.secure_servers import list_commands, start_secure_servers
+from monitor.operate.servers.start_servers import start_servers
 from monitor.stop_signals import stop_on_signals
 
 

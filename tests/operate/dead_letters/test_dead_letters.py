@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from monitor.cli import main
 from monitor.kafka.topics import create_topics, list_topic_needs
 from monitor.ledger.read_ledger import read_partition
-from monitor.operate.dead_letters.command import to_json
 from monitor.operate.dead_letters.read_letters import Letter, Summary, summarize
+from monitor.operate.dead_letters.render import to_json
 from monitor.records.dead_letter_record import Origin, encode_visit, make_dead_letter
 from monitor.records.visit_contract import Fault, Reason
 from monitor.service.wiring import Settings

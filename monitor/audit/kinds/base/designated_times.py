@@ -20,12 +20,6 @@ from monitor.audit.findings import FORM, TICKS
 from monitor.audit.history import History, Memory
 from monitor.audit.kinds.base.monitor import C, Check, Counts, Monitor, Part, Prove, Scope, Use
 from monitor.audit.parse_values import (
-    Answer,
-    Digest,
-    Instant,
-    People,
-    Record,
-    Status,
     find_occurrences,
     format_utc,
     is_time_of_day,
@@ -33,6 +27,7 @@ from monitor.audit.parse_values import (
     parse_epsilon,
     parse_instant,
 )
+from monitor.audit.record_fields import Answer, Digest, Instant, People, Record, Status
 from monitor.audit.shared_terms import Grid, SharedTerms, hash_text
 from monitor.audit.visits import AcceptedVisit
 

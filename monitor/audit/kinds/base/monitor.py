@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from monitor.audit.findings import FORM, Findings
 from monitor.audit.history import History
-from monitor.audit.parse_values import Record, format_utc
+from monitor.audit.parse_values import format_utc
+from monitor.audit.record_fields import Record
 from monitor.audit.recount_payments import Payments
 from monitor.audit.shared_terms import Grid, SharedTerms
 from monitor.audit.visits import AcceptedVisit

@@ -17,7 +17,8 @@ from msgspec import Struct
 from monitor.audit.findings import FORM
 from monitor.audit.history import History, Memory
 from monitor.audit.kinds.base.monitor import C, Check, Monitor, Part, Prove, Scope
-from monitor.audit.parse_values import Answer, Instant, Positive, Record, parse_epsilon, parse_recorded_epsilon
+from monitor.audit.parse_values import parse_epsilon
+from monitor.audit.record_fields import Answer, Instant, Positive, Record, parse_recorded_epsilon
 from monitor.audit.shared_terms import Grid, SharedTerms
 
 T = TypeVar("T")
